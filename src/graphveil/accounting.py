@@ -1,0 +1,357 @@
+"""What a plan costs: the only file that composes.
+
+Claims are composed as privacy loss distributions (dp-accounting's PLD objects), both directions kept and
+the worse one reported. Claims that are exactly Gaussian compose in closed form first; a plan made of
+nothing else needs no discretisation at all. Every number is an upper bound: `epsilon` never reports less
+than the plan spends. `bracket` adds the matching lower bound of the discretisation.
+
+Hand-written: the choice of grid, the optimistic (lower) discretisation and one-sided calibration, which
+dp-accounting does not offer for arbitrary hockey-stick curves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from graphveil.core import (
+    Curve,
+    Floats,
+    InvalidInput,
+    Plan,
+    Unsupported,
+    require_delta,
+    require_positive,
+)
+from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_delta
+
+_ORDERS: Floats = np.unique(np.concatenate([np.arange(2, 64), np.geomspace(64, 1024, 32).round()]))
+_PRECISION = 1e-3
+"""Halve the grid until epsilon moves by less than this share."""
+_TAIL = 1e-18
+"""Mass beyond the grid that one use may carry to infinity."""
+_MOST_BINS = 1 << 21
+_RANGE = 1 << 12
+"""No loss above this is resolved; it counts as infinite."""
+_FLOAT_ERROR = 1e-13
+"""Mass that the Fourier transforms of a composition may misplace; taken off delta before it is used."""
+
+Claims = tuple[tuple[Curve, int], ...]
+
+
+def epsilon(plan: Plan, delta: float) -> float:
+    """Smallest epsilon we can prove for `plan` at `delta` (upper end of the bracket)."""
+    return _epsilon(_claims(plan.steps), require_delta(delta))
+
+
+def epsilon_of_many(plans: Iterable[Plan], delta: float) -> float:
+    """Epsilon of running all `plans` on the same data: their steps compose as one plan's would."""
+    return _epsilon(_claims(step for plan in plans for step in plan.steps), require_delta(delta))
+
+
+def delta(plan: Plan, epsilon: float) -> float:
+    """Smallest delta we can prove for `plan` at `epsilon` (upper end)."""
+    if not epsilon >= 0:
+        raise InvalidInput(f"epsilon must be at least 0, got {epsilon!r}")
+    claims = _claims(plan.steps)
+    if not claims or epsilon == math.inf:
+        return 0.0
+    if any(curve.infinite for curve, _ in claims):
+        return 1.0
+    if _only_gaussian(claims):
+        return float(gaussian_delta(np.array([epsilon]), _only_mu(claims))[0])
+    if not _has_deltas(claims):
+        return _rdp_delta(claims, epsilon)
+    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + _FLOAT_ERROR), 1.0)
+
+
+def bracket(plan: Plan, delta: float) -> tuple[float, float]:
+    """(lower, upper) around the true epsilon of the composed claims; the width is discretisation error."""
+    upper = epsilon(plan, delta)
+    claims = _claims(plan.steps)
+    if upper in (0.0, math.inf) or _only_gaussian(claims) or not _has_deltas(claims):
+        return upper, upper
+    lower, grid = 0.0, _align(claims, _first_grid(claims) / 4)
+    while True:
+        pld = _compose(claims, grid, pessimistic=False)
+        lower = max(lower, min(float(pld.get_epsilon_for_delta(delta + _FLOAT_ERROR)), upper))
+        grid = _align(claims, grid / 4)
+        if lower > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
+            return lower, upper
+
+
+def rdp_epsilon(plan: Plan, delta: float) -> float:
+    """Cross-check by Renyi composition (Canonne, Kamath & Steinke 2020 conversion); never below `epsilon`."""
+    claims = _claims(plan.steps)
+    return _rdp_epsilon(claims, require_delta(delta)) if claims else 0.0
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A plan whose epsilon is at most the target, the noise that makes it so, and that epsilon."""
+
+    plan: Plan
+    noise: float
+    epsilon: float
+
+
+def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: float) -> Calibrated:
+    """Smallest noise, to 0.2 % of epsilon, whose plan spends at most `epsilon` at `delta`. One-sided."""
+    require_delta(delta)
+    if epsilon == math.inf:
+        return Calibrated(plan_of_noise(0.0), 0.0, _spent(plan_of_noise(0.0), delta))
+    target = require_positive(epsilon, "epsilon")
+    quiet = plan_of_noise(1.0)
+    if not any(math.isfinite(_spent(plan_of_noise(noise), delta)) for noise in (1.0, 1e6)):
+        raise Unsupported(
+            "no amount of noise makes this method private (it exposes private data); "
+            "use epsilon=inf for a non-private baseline, or a private method"
+        )
+    if quiet == plan_of_noise(2.0):
+        spent = _spent(quiet, delta)
+        if spent > target:
+            raise Unsupported(f"this plan spends epsilon {spent:.4g} whatever the noise; {target:.4g} was asked")
+        return Calibrated(quiet, 0.0, spent)
+    return _search(plan_of_noise, target, delta)
+
+
+def _spent(plan: Plan, delta: float) -> float:
+    return _epsilon(_claims(plan.steps), delta)
+
+
+def _search(plan_of_noise: Callable[[float], Plan], target: float, delta: float) -> Calibrated:
+    """Bracket the noise by doubling, then interpolate in log-log; keep the private end only."""
+    high, low = 1.0, 0.5
+    at_high = _spent(plan_of_noise(high), delta)
+    while at_high > target:
+        low, high = high, high * 2
+        at_high = _spent(plan_of_noise(high), delta)
+        if high > 1e9:
+            raise Unsupported(f"no noise below {high:.0g} brings epsilon down to {target:.4g} at delta {delta:.3g}")
+    at_low = _spent(plan_of_noise(low), delta)
+    while at_low <= target:
+        high, at_high, low = low, at_low, low / 2
+        at_low = _spent(plan_of_noise(low), delta)
+    for turn in range(200):
+        if at_high >= target * (1 - 2e-3) or high / low < 1 + 1e-9:
+            break
+        middle = _between(low, at_low, high, at_high, target, bisect=turn % 3 == 2)
+        at_middle = _spent(plan_of_noise(middle), delta)
+        if at_middle <= target:
+            high, at_high = middle, at_middle
+        else:
+            low, at_low = middle, at_middle
+    return Calibrated(plan_of_noise(high), high, at_high)
+
+
+def _between(low: float, at_low: float, high: float, at_high: float, target: float, bisect: bool) -> float:
+    """Next noise to try: where a power law through both ends meets a point just under the target."""
+    share = 0.5
+    if not bisect and math.isfinite(at_low) and at_high > 0:
+        aim = math.log(at_low / (target * (1 - 1e-3)))
+        share = min(max(aim / math.log(at_low / at_high), 0.02), 0.98)
+    return float(low ** (1 - share) * high**share)
+
+
+def _claims(steps: Iterable[Any]) -> Claims:
+    """Equal claims merged, exact Gaussians folded into one: mu^2 adds up."""
+    counts: dict[Curve, int] = {}
+    square = 0.0
+    for step in steps:
+        mu = step.claim.gdp()
+        if mu is None or mu == math.inf:
+            counts[step.claim] = counts.get(step.claim, 0) + step.times
+        else:
+            square += step.times * mu * mu
+    if square > 0:
+        counts[GaussianCurve(math.sqrt(square))] = 1
+    return tuple(counts.items())
+
+
+def _only_gaussian(claims: Claims) -> bool:
+    return len(claims) == 1 and claims[0][0].gdp() is not None and claims[0][1] == 1
+
+
+def _only_mu(claims: Claims) -> float:
+    mu = claims[0][0].gdp()
+    return 0.0 if mu is None else mu
+
+
+@lru_cache(maxsize=4096)
+def _epsilon(claims: Claims, delta: float) -> float:
+    if not claims:
+        return 0.0
+    if any(curve.infinite for curve, _ in claims):
+        return math.inf
+    if _only_gaussian(claims):
+        return _gaussian_epsilon(_only_mu(claims), delta)
+    if not _has_deltas(claims):
+        return _rdp_epsilon(claims, delta)
+    if delta <= 2 * _FLOAT_ERROR:
+        raise Unsupported(f"delta {delta:.1e} is below what floating-point composition resolves; use 1e-12 or more")
+    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - _FLOAT_ERROR)))
+
+
+def _gaussian_epsilon(mu: float, delta: float) -> float:
+    """Exact conversion of mu-GDP by bisection; the upper end of the last interval."""
+
+    def excess(value: float) -> bool:
+        return float(gaussian_delta(np.array([value]), mu)[0]) > delta
+
+    if not excess(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while excess(high):
+        low, high = high, high * 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) else (low, middle)
+    return high
+
+
+def _has_deltas(claims: Claims) -> bool:
+    return all(curve.deltas(np.zeros(1)) is not None for curve, _ in claims)
+
+
+def _rdp_total(claims: Claims) -> Floats:
+    total = np.zeros_like(_ORDERS)
+    for curve, times in claims:
+        one = curve.rdp(_ORDERS)
+        if one is None:
+            raise Unsupported(f"{type(curve).__name__} can be charged neither as PLD nor as Renyi curve")
+        total = total + times * one
+    return total
+
+
+def _rdp_epsilon(claims: Claims, delta: float) -> float:
+    spent = _rdp_total(claims) + np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
+    return max(float(np.min(spent)), 0.0)
+
+
+def _rdp_delta(claims: Claims, epsilon: float) -> float:
+    log_delta = (_ORDERS - 1) * (_rdp_total(claims) - epsilon + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
+    return min(float(np.exp(np.min(log_delta))), 1.0)
+
+
+def _refined(claims: Claims, read: Callable[[Any], float]) -> float:
+    """Read a number off the composed PLD, halving the grid until it settles. Coarser is only larger."""
+    grid = _align(claims, _first_grid(claims))
+    value = read(_compose(claims, grid, pessimistic=True))
+    for _ in range(8):
+        grid = _align(claims, grid / 2)
+        finer = read(_compose(claims, grid, pessimistic=True))
+        settled = math.isfinite(value) and value - finer <= _PRECISION * finer
+        value = min(value, finer)
+        if settled or _bins(claims, grid) > _MOST_BINS >> 1:
+            break
+    return value
+
+
+def _first_grid(claims: Claims) -> float:
+    """A twelfth of the smallest typical loss, unless that would need too many bins."""
+    typical = min(_typical_loss(curve) for curve, _ in claims) / 12
+    return typical * max(1.0, _bins(claims, typical) / (_MOST_BINS >> 2))
+
+
+def _bins(claims: Claims, grid: float) -> float:
+    """How many grid nodes the widest claim needs."""
+    return 2 * max(_support(curve) for curve, _ in claims) / grid
+
+
+def _align(claims: Claims, grid: float) -> float:
+    """The next finer grid that has a claim's point mass on a node, where splitting it would cost most."""
+    atoms = [atom for curve, _ in claims if (atom := curve.atom()) is not None]
+    return atoms[0] / math.ceil(atoms[0] / grid) if atoms else grid
+
+
+def _typical_loss(curve: Curve) -> float:
+    """Spread of the loss: its middle half of mass, read off delta(0) = total variation distance."""
+    both = curve.deltas(np.zeros(1))
+    distance = 0.0 if both is None else max(float(both[0][0]), float(both[1][0]))
+    # N(mu,1) against N(0,1) has spread mu and total variation mu/sqrt(2 pi) for small mu.
+    return max(math.sqrt(2 * math.pi) * distance, 1e-9)
+
+
+@lru_cache(maxsize=4096)
+def _support(curve: Curve) -> float:
+    """A power of two beyond which one use has (almost) no loss left, at most `_RANGE`."""
+    reach = 2.0**-20
+    while reach < _RANGE:
+        both = curve.deltas(np.array([reach]))
+        if both is None or max(float(both[0][0]), float(both[1][0])) <= _TAIL:
+            break
+        reach *= 2
+    return reach
+
+
+def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:
+    """PLD of all claims on one grid."""
+    total = None
+    for curve, times in claims:
+        one = _pld(curve, grid, pessimistic)
+        many = one.self_compose(times) if times > 1 else one
+        total = many if total is None else total.compose(many)
+    return total
+
+
+def _pld(curve: Curve, grid: float, pessimistic: bool) -> Any:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    reach = math.ceil(_support(curve) / grid)
+    both = curve.deltas(np.arange(-reach, reach + 1, dtype=np.float64) * grid)
+    if both is None:
+        raise Unsupported(f"{type(curve).__name__} has no hockey-stick curve")
+    remove, add = (_pmf(side, reach, grid, pessimistic) for side in both)
+    return PrivacyLossDistribution(remove, add)
+
+
+def _pmf(deltas: Floats, reach: int, grid: float, pessimistic: bool) -> Any:
+    """Loss masses on the grid whose hockey-stick curve lies above (or, optimistic, below) `deltas`."""
+    from dp_accounting.pld import pld_pmf
+
+    values = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
+    if not pessimistic:
+        values = _lowered(values, np.exp(np.arange(-reach, reach + 1) * grid))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -reach, reach, values)
+    dense = pmf.to_dense_pmf()
+    dense._pessimistic_estimate = pessimistic
+    return dense
+
+
+def _lowered(values: Floats, t: Floats) -> Floats:
+    """Node values whose straight-line interpolation stays below the convex curve they were read from.
+
+    The curve is convex in t = e^epsilon, so on each interval it lies above the extensions of the two
+    neighbouring chords; `gap` is the height of the triangle between them and the interval's own chord.
+    Lowering both ends by the gap keeps the chord below; a lower hull restores convexity.
+    """
+    slopes = np.diff(values) / np.diff(t)
+    left, right = np.append(slopes[0], slopes[:-1]), np.append(slopes[1:], slopes[-1])
+    before, after = np.maximum(slopes - left, 0.0), np.maximum(right - slopes, 0.0)
+    gap = before * after / np.maximum(before + after, 1e-300) * np.diff(t)
+    drop = np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
+    floor = np.maximum(1 - t, 0.0)
+    # Every hockey-stick curve lies above the floor. Where lowering would cross it, sit on it, and so do
+    # the two neighbours, or the chord towards them could rise above the curve again.
+    short = values - drop <= floor
+    short[[0, -1]] = True
+    short[1:-1] |= short[:-2] | short[2:]
+    return _lower_hull(t, np.where(short, floor, values - drop))
+
+
+def _lower_hull(t: Floats, values: Floats) -> Floats:
+    """Largest convex function below the points, at the points (monotone chain)."""
+    kept: list[int] = []
+    for index in range(len(t)):
+        while len(kept) >= 2:
+            a, b = kept[-2], kept[-1]
+            if (values[b] - values[a]) * (t[index] - t[a]) < (values[index] - values[a]) * (t[b] - t[a]):
+                break
+            kept.pop()
+        kept.append(index)
+    return np.interp(t, t[kept], values[kept])

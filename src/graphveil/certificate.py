@@ -1,0 +1,344 @@
+"""The guarantee and the thing it speaks of: `Certificate` and `Release`, saved together or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from graphveil import accounting, discover
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    Relation,
+    Step,
+    Tampered,
+    Unit,
+    Unsupported,
+    require_delta,
+)
+from graphveil.graph import Graph
+from graphveil.method import Method, Serves, State
+
+SCHEMA = 1
+"""Version of the release folder. Raise it when a reader of the old layout would misread the new one."""
+
+_FILES = ("release.json", "weights.safetensors", "card.txt")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a release came from. Holds public facts only: no count or hash of private data."""
+
+    dataset: str
+    split: str
+    split_hash: str
+    noise: float
+    source: str
+    secure: bool
+    seed: int | None
+    version: str
+    created: str
+    ledger_entry: str = ""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a release can reveal. Epsilon is computed from the plan; there is nothing to fill in by hand.
+
+    `sound` is the plan we stand behind for the same acts, given when `plan` charges the published proof.
+    """
+
+    plan: Plan
+    delta: float
+    provenance: Provenance
+    sound: Plan | None = None
+
+    def __post_init__(self) -> None:
+        require_delta(self.delta)
+        if self.plan.reading is Reading.PUBLISHED and self.sound is None:
+            raise InvalidInput("a PUBLISHED certificate must carry the SOUND plan of the same run")
+        if self.sound is not None and self.sound.adjacency != self.plan.adjacency:
+            raise InvalidInput("both readings of a certificate must protect the same unit")
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Epsilon of the charged plan at `delta`."""
+        return accounting.epsilon(self.plan, self.delta)
+
+    @cached_property
+    def sound_epsilon(self) -> float:
+        """Epsilon that we can prove for the same run, whatever reading was charged."""
+        return accounting.epsilon(self.sound or self.plan, self.delta)
+
+    def card(self) -> str:
+        """The certificate in words."""
+        plan, origin = self.plan, self.provenance
+        lines = [
+            "graphveil certificate",
+            f"  guarantee   epsilon {_show(self.epsilon)} at delta {self.delta:.3g}",
+            f"  protects    {plan.adjacency}",
+            f"  reading     {plan.reading.value}",
+        ]
+        if plan.reading is Reading.PUBLISHED:
+            lines += [f"  REFUTED     {reason}" for reason in plan.refuted]
+            lines.append(f"  provable    epsilon {_show(self.sound_epsilon)} for this very run")
+        lines += [_step_line(step) for step in plan.steps] or ["  steps       none: no private data is read"]
+        lines += [f"  assumes     {item}" for item in plan.assumes]
+        lines += [
+            f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12]})",
+            f"  noise       {origin.source}, multiplier {origin.noise:.6g}",
+            f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
+            f"  made        {origin.created} by graphveil {origin.version}",
+        ]
+        if not origin.secure and plan.steps:
+            lines.append("  WARNING     seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Machine-readable form; `from_json` inverts it."""
+        return json.dumps(self.describe(), indent=2)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON. The epsilons are for readers; loading recomputes and compares them."""
+        return {
+            "schema": SCHEMA,
+            "epsilon": _plain(self.epsilon),
+            "sound_epsilon": _plain(self.sound_epsilon),
+            "delta": self.delta,
+            "plan": describe_plan(self.plan),
+            "sound": None if self.sound is None else describe_plan(self.sound),
+            "provenance": asdict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Rebuild and check a certificate; raises `Tampered` when the numbers do not follow from the plan."""
+        return cls.rebuild(_parse(text))
+
+    @classmethod
+    def rebuild(cls, described: Any) -> Certificate:
+        """Inverse of `describe`."""
+        try:
+            _require_schema(described)
+            sound = described["sound"]
+            made = cls(
+                rebuild_plan(described["plan"]),
+                float(described["delta"]),
+                Provenance(**described["provenance"]),
+                None if sound is None else rebuild_plan(sound),
+            )
+            stated = (described["epsilon"], described["sound_epsilon"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Tampered(f"the certificate is incomplete or altered: {error!r}") from error
+        for said, true in zip(stated, (made.epsilon, made.sound_epsilon), strict=True):
+            if not math.isclose(float(said), true, rel_tol=1e-6):
+                raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
+        return made
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """A plan as plain values for JSON."""
+    return {
+        "adjacency": asdict(plan.adjacency),
+        "reading": plan.reading.value,
+        "steps": [
+            {
+                "name": step.name,
+                "act": step.act.describe(),
+                "claim": step.claim.describe(),
+                "times": step.times,
+                "why": step.why,
+                "assumes": list(step.assumes),
+                "refuted": step.refuted,
+            }
+            for step in plan.steps
+        ],
+    }
+
+
+def rebuild_plan(described: dict[str, Any]) -> Plan:
+    """Inverse of `describe_plan`; runs no code from the file."""
+    near = described["adjacency"]
+    adjacency = Adjacency(Unit(near["unit"]), Relation(near["relation"]), bool(near["undirected"]))
+    steps = tuple(
+        Step(
+            name=step["name"],
+            act=discover.rebuild_mechanism(step["act"]),
+            claim=discover.rebuild_curve(step["claim"]),
+            times=int(step["times"]),
+            why=step["why"],
+            assumes=tuple(step["assumes"]),
+            refuted=step["refuted"],
+        )
+        for step in described["steps"]
+    )
+    return Plan(adjacency, Reading(described["reading"]), steps)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A trained model with its certificate. An uncertified model has no type."""
+
+    method: Method
+    state: State
+    certificate: Certificate
+    _graph: Graph | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def prediction_cost(self) -> str:
+        """What `predict` reads and what that costs."""
+        return f"epsilon 0 beyond the certificate: reads {self.method.serves.value}"
+
+    def predict_proba(self, graph: Graph | None = None) -> Tensor:
+        """Class probabilities [n, c]; see `predict`."""
+        subject = graph if graph is not None else self._graph
+        if self.method.serves is Serves.RELEASED and graph is not None and graph is not self._graph:
+            self._require_same_nodes(graph)
+        if self.method.serves is Serves.OWN_FEATURES and subject is None:
+            raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
+        features = subject.x if subject is not None and self.method.serves is Serves.OWN_FEATURES else Tensor()
+        return self.method.logits(self.state, features).softmax(dim=1)
+
+    def predict(self, graph: Graph | None = None) -> Tensor:
+        """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.
+
+        Without `graph`, the training graph's nodes. A method whose predictions read edges released them
+        for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget.
+        """
+        return self.predict_proba(graph).argmax(dim=1)
+
+    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
+        """Accuracy and macro F1 on "train", "val" or "test". For the data holder's eyes.
+
+        Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers.
+        """
+        subject = graph if graph is not None else self._graph
+        if subject is None:
+            raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
+        if part not in ("train", "val", "test"):
+            raise InvalidInput(f"unknown part {part!r}; use one of: train, val, test")
+        mask: Tensor = getattr(subject, part)
+        if not bool(mask.any()):
+            raise InvalidInput(f"the graph has no {part} nodes; split it first, e.g. graph.random_split()")
+        return score(self.predict(graph)[mask], subject.y[mask], subject.num_classes)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the release folder: weights, method and certificate, sealed by content hashes."""
+        target = Path(path)
+        if target.exists() and not (target / "manifest.json").exists() and any(target.iterdir()):
+            raise InvalidInput(f"{target} exists and is not a release folder; choose another path")
+        contents = {
+            "release.json": json.dumps(self._describe(), indent=2).encode(),
+            "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
+            "card.txt": (self.certificate.card() + "\n").encode(),
+        }
+        hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
+        contents["manifest.json"] = json.dumps({"schema": SCHEMA, "sha256": hashes}, indent=2).encode()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as scratch:
+            fresh = Path(scratch) / "release"
+            fresh.mkdir()
+            for name, body in contents.items():
+                (fresh / name).write_bytes(body)
+            if target.exists():
+                shutil.move(target, Path(scratch) / "old")
+            fresh.rename(target)
+        return target
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "method": self.method.describe(),
+            "certificate": self.certificate.describe(),
+        }
+
+    def _require_same_nodes(self, graph: Graph) -> None:
+        trained = self.certificate.provenance
+        known = (trained.dataset, trained.split_hash, len(self.state["logits"]))
+        if (graph.name, graph.split_hash(), graph.num_nodes) != known:
+            raise Unsupported(
+                f"{self.method.name()} released predictions for {trained.dataset!r} only; for another graph "
+                "call graphveil.infer(release, graph, epsilon=...), which spends that graph's budget"
+            )
+
+
+def load(path: str | os.PathLike[str]) -> Release:
+    """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
+    folder = Path(path)
+    manifest = _parse(_read(folder / "manifest.json").decode(errors="replace"))
+    _require_schema(manifest)
+    hashes = manifest.get("sha256")
+    if not isinstance(hashes, dict) or set(hashes) != set(_FILES):
+        raise Tampered(f"{folder} does not list exactly the files {', '.join(_FILES)}")
+    contents = {name: _read(folder / name) for name in _FILES}
+    for name, body in contents.items():
+        if hashlib.sha256(body).hexdigest() != hashes[name]:
+            raise Tampered(f"{folder / name} was altered or truncated after it was saved")
+    described = _parse(contents["release.json"].decode(errors="replace"))
+    _require_schema(described)
+    try:
+        method = discover.rebuild_method(described["method"])
+        certificate = Certificate.rebuild(described["certificate"])
+        state = load_tensors(contents["weights.safetensors"])
+    except (KeyError, SafetensorError) as error:
+        raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    return Release(method, state, certificate)
+
+
+def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:
+    """Accuracy and macro F1 of predicted classes, both int64 [n]."""
+    hits = predicted == truth
+    f1 = []
+    for label in range(num_classes):
+        said, is_ = predicted == label, truth == label
+        if bool(is_.any()):
+            f1.append(2 * float((said & is_).sum()) / float(said.sum() + is_.sum()))
+    return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Tampered(f"{path} is missing or unreadable: not a complete release folder") from error
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Tampered(f"not valid JSON: {error}") from error
+
+
+def _require_schema(described: Any) -> None:
+    if not isinstance(described, dict) or described.get("schema") != SCHEMA:
+        found = described.get("schema") if isinstance(described, dict) else None
+        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {SCHEMA}")
+
+
+def _plain(value: float) -> float | str:
+    return "inf" if value == math.inf else value
+
+
+def _show(value: float) -> str:
+    """Rounded UP in the fourth decimal, against the user's favour."""
+    return "infinity (no protection)" if value == math.inf else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
+
+
+def _step_line(step: Step) -> str:
+    return f"  step        {step.name} x {step.times}: {step.act} charged as {step.claim} [{step.why}]"

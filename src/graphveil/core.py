@@ -1,0 +1,274 @@
+"""The vocabulary: who is protected, what runs, what it costs. Imports nothing else of graphveil."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from graphveil.graph import Sealed
+    from graphveil.noise import Source
+
+E = TypeVar("E", bound=StrEnum)
+
+Floats = NDArray[np.float64]
+"""A one- or two-dimensional array of doubles."""
+
+
+class GraphveilError(Exception):
+    """Base of every error that graphveil raises on purpose."""
+
+
+class InvalidInput(GraphveilError, ValueError):
+    """An argument, a table or a file is malformed; the message names the offending item."""
+
+
+class Unsupported(GraphveilError):
+    """The combination asked for has no sound meaning here; the message says what to use instead."""
+
+
+class PrivateAccess(GraphveilError):
+    """Private data was touched outside `Session.release`."""
+
+
+class Overspent(GraphveilError):
+    """A step was used more often than planned, or a budget does not cover a plan."""
+
+
+class Tampered(GraphveilError):
+    """A saved release is incomplete, altered or of an unknown version."""
+
+
+class MissingData(GraphveilError):
+    """A dataset's raw files are not on this machine."""
+
+
+class MissingExtra(GraphveilError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class Unit(StrEnum):
+    """Who is protected: the thing whose presence or content must stay hidden."""
+
+    EDGE = "edge"
+    NODE = "node"
+    FEATURES = "features"
+    LABEL = "label"
+
+
+class Relation(StrEnum):
+    """How a neighbouring graph is made: one unit appears/disappears, or its content changes."""
+
+    ADD_REMOVE = "add_remove"
+    REPLACE = "replace"
+
+
+class Reading(StrEnum):
+    """Whose proof is charged: the authors' printed one, or the one we can prove."""
+
+    PUBLISHED = "published"
+    SOUND = "sound"
+
+
+_PRIVATE_PARTS = {
+    Unit.EDGE: frozenset({"edges"}),
+    Unit.NODE: frozenset({"x", "y", "edges"}),
+    Unit.FEATURES: frozenset({"x", "y"}),
+    Unit.LABEL: frozenset({"y"}),
+}
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Exactly how two neighbouring graphs differ.
+
+    NODE is the fixed-population definition: the ids 0..n-1 are public, and a neighbour blanks one id
+    (its features, its label and all its edges vanish) or fills a blank one. So n is public.
+    """
+
+    unit: Unit
+    relation: Relation
+    undirected: bool
+
+    @classmethod
+    def of(cls, unit: Unit | str, undirected: bool = True) -> Adjacency:
+        """The usual relation of a unit: EDGE and NODE add/remove, FEATURES and LABEL replace."""
+        known = parse(Unit, unit, "unit")
+        absent = known in (Unit.EDGE, Unit.NODE)
+        return cls(known, Relation.ADD_REMOVE if absent else Relation.REPLACE, undirected)
+
+    @property
+    def private(self) -> frozenset[str]:
+        """Which of the parts `x`, `y`, `edges` are sealed."""
+        return _PRIVATE_PARTS[self.unit]
+
+    def __str__(self) -> str:
+        what = "edge" if self.unit is Unit.EDGE else f"node's {self.unit.value}"
+        if self.unit is Unit.NODE:
+            what = "node with its features, label and edges"
+        elif self.unit is Unit.FEATURES:
+            what = "node's features and label"
+        kind = ("undirected " if self.undirected else "directed ") if self.unit is Unit.EDGE else ""
+        verb = "added or removed" if self.relation is Relation.ADD_REMOVE else "replaced"
+        return f"one {kind}{what} {verb}"
+
+
+def parse(kind: type[E], value: E | str, what: str) -> E:
+    """Read an enum member from user input, or say which values exist."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise InvalidInput(f"unknown {what} {value!r}; use one of: {known}") from None
+
+
+def require_positive(value: float, what: str) -> float:
+    """A finite number above zero, or a clear error."""
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise InvalidInput(f"{what} must be a finite number above 0, got {value!r}")
+    return float(value)
+
+
+def require_delta(delta: float) -> float:
+    """A delta strictly between 0 and 1, or a clear error."""
+    if not (isinstance(delta, int | float) and 0 < delta < 1):
+        raise InvalidInput(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    return float(delta)
+
+
+class Described(ABC):
+    """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
+
+    def describe(self) -> dict[str, Any]:
+        """`{"kind": class name, field: value, ...}`; infinity becomes the string "inf"."""
+        values = {item.name: _plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
+        return {"kind": type(self).__name__, **values}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Described):
+        return value.describe()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return "inf" if value == math.inf else value
+
+
+class Curve(Described):
+    """Privacy of ONE use of a mechanism. A leaf never composes itself: `accounting` does.
+
+    A curve answers in whichever of the three languages it can; `None` means "not in this one".
+    `remove` is the divergence of the world WITH the unit from the world without it; `add` the reverse.
+    """
+
+    @property
+    def infinite(self) -> bool:
+        """True when nothing is protected."""
+        return False
+
+    def gdp(self) -> float | None:
+        """mu, when the mechanism is EXACTLY dominated by N(0,1) against N(mu,1)."""
+        return None
+
+    def deltas(self, epsilons: Floats) -> tuple[Floats, Floats] | None:  # noqa: ARG002
+        """Hockey-stick divergences H_{e^epsilon} in both directions (remove, add), each [k]."""
+        return None
+
+    def atom(self) -> float | None:
+        """A loss with point mass, which the accountant puts on its grid; `None` if losses are continuous."""
+        return None
+
+    def rdp(self, orders: Floats) -> Floats | None:  # noqa: ARG002
+        """Renyi divergence at each integer order >= 2, the worse of both directions, [k]."""
+        return None
+
+    @classmethod
+    @abstractmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        """A few instances for the conformance tests."""
+
+
+class Contributions(Protocol):
+    """Many vectors, one per protected contribution, known only through their clipped sum."""
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """Sum of the vectors, each first scaled down to length at most `clip`."""
+        ...
+
+
+Query = Callable[..., Any]
+"""What a method asks of the sealed graph; each mechanism documents the form it expects."""
+
+
+class Mechanism(Described):
+    """What runs on private data, beside what it costs. It enforces the bounds it declares."""
+
+    @abstractmethod
+    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+        """Draw, bound, sum, perturb."""
+
+    @abstractmethod
+    def curve(self, sensitivity: float) -> Curve:
+        """Cost of one use when a neighbour moves the bounded query by `sensitivity` bounds."""
+
+    @classmethod
+    @abstractmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        """A few instances for the conformance tests."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of a plan: `act` runs at most `times`, each use charged by `claim`."""
+
+    name: str
+    act: Mechanism
+    claim: Curve
+    times: int
+    why: str
+    assumes: tuple[str, ...] = ()
+    refuted: str = ""
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise InvalidInput(f"step {self.name!r} must run at least once, got times={self.times}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that will be asked of the private data: the one place a guarantee comes from."""
+
+    adjacency: Adjacency
+    reading: Reading
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        names = [step.name for step in self.steps]
+        if len(set(names)) != len(names):
+            raise InvalidInput(f"step names must be unique, got {names}")
+
+    def step(self, name: str) -> Step:
+        """The step called `name`."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        planned = ", ".join(step.name for step in self.steps) or "none"
+        raise PrivateAccess(f"step {name!r} was not planned; planned steps: {planned}")
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """Every assumption of every step, once each."""
+        return tuple(dict.fromkeys(item for step in self.steps for item in step.assumes))
+
+    @property
+    def refuted(self) -> tuple[str, ...]:
+        """Why the charged proof is known to be false; empty for a SOUND plan."""
+        return tuple(dict.fromkeys(step.refuted for step in self.steps if step.refuted))

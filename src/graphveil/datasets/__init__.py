@@ -1,0 +1,66 @@
+"""Datasets by name. A new file in this folder that exports `SOURCES` adds to them."""
+
+from __future__ import annotations
+
+import difflib
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from graphveil.core import InvalidInput
+from graphveil.datasets.source import Source
+from graphveil.graph import Graph
+
+__all__ = ["describe", "load", "names"]
+
+
+def load(name: str, *, root: str | Path | None = None, split: str = "random", seed: int = 0) -> Graph:
+    """The dataset `name` under the split "random" (75/10/15), "public" or "per_class" (20 each, 500, 1000).
+
+    `root` holds the raw files (default: GRAPHVEIL_DATA); `seed` draws the split, never the graph.
+    """
+    sources = _sources()
+    key = name.lower()
+    if key not in sources:
+        close = difflib.get_close_matches(key, sources) or sources
+        raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
+    source = sources[key]
+    if split not in source.splits:
+        raise InvalidInput(f"dataset {key!r} has no split {split!r}; use one of: {', '.join(source.splits)}")
+    graph, public = source.open(key, root)
+    if split == "public" and public is not None:
+        return public(seed)
+    return graph.random_split(seed=seed) if split == "random" else graph.per_class_split(seed=seed)
+
+
+def names() -> list[str]:
+    """Every dataset that `load` knows, sorted."""
+    return sorted(_sources())
+
+
+def describe(root: str | Path | None = None) -> list[dict[str, Any]]:
+    """One row per dataset: name, source, nodes, edges, whether it is present here, its splits."""
+    return [
+        {
+            "name": name,
+            "source": source.origin,
+            "nodes": source.nodes,
+            "edges": source.edges,
+            "present": source.present(root),
+            "splits": list(source.splits),
+        }
+        for name, source in sorted(_sources().items())
+    ]
+
+
+def _sources() -> dict[str, Source]:
+    """What the modules of this folder export."""
+    found: dict[str, Source] = {}
+    for module in pkgutil.iter_modules(__path__):
+        exported = getattr(import_module(f"{__name__}.{module.name}"), "SOURCES", {})
+        twice = found.keys() & exported.keys()
+        if twice:
+            raise InvalidInput(f"dataset {min(twice)!r} of {module.name}.py exists already; rename it")
+        found |= exported
+    return found

@@ -1,0 +1,52 @@
+"""What a dataset is: where it comes from, how it is opened and how it can be split."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphveil.graph import Graph
+
+PublicSplit = Callable[[int], Graph]
+"""The graph under the dataset's own split; the seed chooses where there are several."""
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """One dataset; `edges` counts an undirected edge once and is what `Graph.num_edges` will say."""
+
+    origin: str
+    nodes: int
+    edges: int
+    splits: tuple[str, ...]
+
+    @abstractmethod
+    def present(self, root: str | Path | None) -> bool:
+        """Whether it can be opened on this machine."""
+
+    @abstractmethod
+    def open(self, name: str, root: str | Path | None) -> tuple[Graph, PublicSplit | None]:
+        """The graph without a split, and its public split if it has one."""
+
+
+@dataclass(frozen=True)
+class Generated(Source):
+    """A dataset made on the spot."""
+
+    make: Callable[[], Graph]
+    public: Callable[[Graph, int], Graph] | None = None
+
+    def present(self, root: str | Path | None) -> bool:  # noqa: ARG002  # nothing has to be on disk
+        """Always."""
+        return True
+
+    def open(
+        self,
+        name: str,  # noqa: ARG002  # the maker names the graph
+        root: str | Path | None,  # noqa: ARG002
+    ) -> tuple[Graph, PublicSplit | None]:
+        """Make it."""
+        graph, split = self.make(), self.public
+        return graph, None if split is None else lambda seed: split(graph, seed)

@@ -1,0 +1,102 @@
+"""Finds methods, mechanisms, curves and datasets in their folders, so that there is no registry to edit."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import math
+import pkgutil
+from dataclasses import fields
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from graphveil.core import Curve, Described, InvalidInput, Mechanism, Tampered
+
+T = TypeVar("T")
+D = TypeVar("D", bound=Described)
+
+
+def modules(package: str) -> list[ModuleType]:
+    """Every module of the folder `graphveil.<package>`, in alphabetical order."""
+    home = importlib.import_module(f"graphveil.{package}")
+    found = sorted(item.name for item in pkgutil.iter_modules(home.__path__))
+    return [importlib.import_module(f"graphveil.{package}.{name}") for name in found]
+
+
+def classes(package: str, base: type[T]) -> dict[str, type[T]]:
+    """Concrete subclasses of `base` that are defined in the folder, by class name."""
+    found: dict[str, type[T]] = {}
+    for module in modules(package):
+        for name, item in vars(module).items():
+            own = inspect.isclass(item) and item.__module__ == module.__name__
+            if own and issubclass(item, base) and not inspect.isabstract(item):
+                found[name] = item
+    return found
+
+
+@lru_cache
+def mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by class name."""
+    return classes("mechanisms", Mechanism)
+
+
+@lru_cache
+def curves() -> dict[str, type[Curve]]:
+    """Every curve by class name."""
+    return classes("mechanisms", Curve)
+
+
+@lru_cache
+def methods() -> dict[str, type[Any]]:
+    """Every method by its lower-case name, the name the command line uses."""
+    from graphveil.method import Method
+
+    return {name.lower(): item for name, item in classes("methods", Method).items()}
+
+
+def method(name: str) -> type[Any]:
+    """The method called `name` in any case, or an error that suggests one."""
+    known = methods()
+    if name.lower() not in known:
+        close = difflib.get_close_matches(name.lower(), known, n=3) or sorted(known)
+        raise InvalidInput(f"unknown method {name!r}; did you mean: {', '.join(close)}?")
+    return known[name.lower()]
+
+
+def rebuild_curve(described: Any) -> Curve:
+    """A curve from its JSON description."""
+    return _rebuild(described, curves())
+
+
+def rebuild_mechanism(described: Any) -> Mechanism:
+    """A mechanism from its JSON description."""
+    return _rebuild(described, mechanisms())
+
+
+def rebuild_method(described: Any) -> Any:
+    """A method from its JSON description."""
+    return _rebuild(described, {item.__name__: item for item in methods().values()})
+
+
+def _rebuild(described: Any, known: dict[str, type[D]]) -> D:
+    """Inverse of `Described.describe`: only classes of ours, only their own fields, plain values."""
+    if not isinstance(described, dict) or described.get("kind") not in known:
+        raise Tampered(f"unknown part in a saved plan: {described!r}")
+    kind = known[described["kind"]]
+    wanted = {item.name for item in fields(cast(Any, kind))}
+    if wanted != set(described) - {"kind"}:
+        raise Tampered(f"{described['kind']} has the fields {sorted(wanted)}, the file says {described!r}")
+    try:
+        return kind(**{name: _value(described[name]) for name in wanted})
+    except (InvalidInput, TypeError, ValueError) as error:
+        raise Tampered(f"the file describes an impossible {described['kind']}: {error}") from error
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _rebuild(value, cast(dict[str, type[Described]], {**curves(), **mechanisms()}))
+    if isinstance(value, list):
+        return tuple(_value(item) for item in value)
+    return math.inf if value == "inf" else value

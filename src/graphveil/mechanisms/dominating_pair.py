@@ -1,0 +1,82 @@
+"""Any finite pair of distributions that dominates a mechanism (Zhu, Dong & Wang 2022, Definition 7)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from graphveil.core import Curve, Floats, InvalidInput
+
+
+@dataclass(frozen=True)
+class DominatingPair(Curve):
+    """`present` (world with the unit) against `absent` (without it): probabilities of the same outcomes."""
+
+    present: tuple[float, ...]
+    absent: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name, masses in (("present", self.present), ("absent", self.absent)):
+            if min(masses, default=-1.0) < 0 or not math.isclose(sum(masses), 1.0, abs_tol=1e-9):
+                raise InvalidInput(f"{name} must hold non-negative masses that sum to 1, got {masses}")
+        if len(self.present) != len(self.absent):
+            raise InvalidInput("present and absent must list the same outcomes")
+
+    def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        present, absent = np.array(self.present)[:, None], np.array(self.absent)[:, None]
+        scale = np.exp(epsilons)[None, :]
+        remove = np.maximum(present - scale * absent, 0.0).sum(axis=0)
+        add = np.maximum(absent - scale * present, 0.0).sum(axis=0)
+        return remove, add
+
+    def atom(self) -> float | None:
+        pairs = zip(self.present, self.absent, strict=True)
+        losses = [abs(math.log(up / down)) for up, down in pairs if up > 0 and down > 0]
+        return max(losses, default=0.0) or None
+
+    def rdp(self, orders: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            up, down = np.log(np.array(self.present)), np.log(np.array(self.absent))
+        return np.maximum(_renyi(up, down, orders), _renyi(down, up, orders))
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls((0.6, 0.3, 0.1), (0.5, 0.3, 0.2)), cls((0.75, 0.25), (0.25, 0.75))
+
+
+def _renyi(first: Floats, second: Floats, orders: Floats) -> Floats:
+    live = np.isfinite(first)
+    first, second = first[live], second[live]
+    exponents = orders[:, None] * first + (1 - orders[:, None]) * second
+    return np.asarray(np.logaddexp.reduce(exponents, axis=1) / (orders - 1))
+
+
+@dataclass(frozen=True)
+class PureCurve(Curve):
+    """Randomised response, the pair that dominates EVERY epsilon-DP mechanism (Kairouz et al. 2015)."""
+
+    epsilon: float
+
+    @property
+    def infinite(self) -> bool:
+        return self.epsilon == math.inf
+
+    def _pair(self) -> DominatingPair:
+        truth = 1 / (1 + math.exp(-self.epsilon))
+        return DominatingPair((truth, 1 - truth), (1 - truth, truth))
+
+    def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        return self._pair().deltas(epsilons)
+
+    def atom(self) -> float:
+        return self.epsilon
+
+    def rdp(self, orders: Floats) -> Floats:
+        return self._pair().rdp(orders)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(0.10986), cls(1.0)

@@ -1,0 +1,67 @@
+"""What a method is: public hyper-parameters, a plan that says what it will ask, and a fit that asks it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from torch import Tensor
+
+from graphveil.core import Adjacency, Described, Plan, Reading, Unit, Unsupported
+
+if TYPE_CHECKING:
+    from graphveil.graph import Public
+    from graphveil.session import Session
+
+State = Mapping[str, Tensor]
+"""Everything a method releases: weights, and the outputs that predictions need. Saved as it is."""
+
+
+class Serves(StrEnum):
+    """What a prediction reads, and so what it costs."""
+
+    RELEASED = "released state only"
+    OWN_FEATURES = "released weights and the queried node's own features"
+
+
+@dataclass(frozen=True)
+class Method(Described):
+    """A frozen dataclass whose fields are public hyper-parameters.
+
+    A reader sees the theorem in `plan` and the algorithm in `fit`.
+    """
+
+    units: ClassVar[frozenset[Unit]]
+    """The protected units under which `plan` has a meaning."""
+    serves: ClassVar[Serves] = Serves.RELEASED
+
+    @abstractmethod
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        """What will be asked of the private data. Pure: sees public data only."""
+
+    @abstractmethod
+    def fit(self, session: Session) -> State:
+        """Train. Private data is reached only through `session.release`."""
+
+    def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
+        """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""
+        raise Unsupported(
+            f"{self.name()} predicts from {self.serves.value}; call release.predict(graph), which is free"
+        )
+
+    def logits(self, state: State, x: Tensor) -> Tensor:  # noqa: ARG002
+        """Class scores [n, c] from released state, and from features [n, d] where `serves` says so."""
+        return state["logits"]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name on the command line."""
+        return cls.__name__.lower()
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        """Small, quick instances for the conformance tests."""
+        return (cls(),)

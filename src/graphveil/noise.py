@@ -1,0 +1,138 @@
+"""Where randomness for privacy comes from: a seeded source for research, a cryptographic one for release.
+
+Both add noise through the same two verbs, so a mechanism cannot tell them apart. Hand-written because
+no maintained library offers fast vectorised Gaussians from a cryptographic stream.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil.core import Floats, GraphveilError
+
+_GRID_BITS = 26
+"""The secure grid is this many binary digits finer than the noise."""
+
+
+class Source(ABC):
+    """A stream of random draws that protects private data."""
+
+    label: ClassVar[str]
+    secure: ClassVar[bool]
+
+    @abstractmethod
+    def uniform(self, count: int) -> Floats:
+        """`count` independent draws from the open unit interval."""
+
+    @abstractmethod
+    def normal(self, count: int) -> Floats:
+        """`count` independent standard normal draws."""
+
+    @abstractmethod
+    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
+        """`total + scale * noise`; `slack` times the grid bounds what rounding adds to a unit move."""
+
+    def laplace(self, count: int) -> Floats:
+        """`count` independent standard Laplace draws, by inversion."""
+        centred = self.uniform(count) - 0.5
+        return np.asarray(-np.sign(centred) * np.log1p(-2 * np.abs(centred)))
+
+    def gumbel(self, count: int) -> Floats:
+        """`count` independent standard Gumbel draws, by inversion."""
+        return np.asarray(-np.log(-np.log(self.uniform(count))))
+
+    def coins(self, count: int, rate: float) -> Tensor:
+        """`count` independent coins that come up True with probability `rate`, bool [count]."""
+        return torch.from_numpy(self.uniform(count) < rate)
+
+    def choose(self, count: int, size: int) -> Tensor:
+        """A uniformly random subset of range(count) with `size` members, sorted, int64 [size]."""
+        return torch.from_numpy(np.sort(np.argsort(self.uniform(count))[:size]))
+
+    def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
+        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
+        flat = _finite(total)
+        slack = math.sqrt(flat.size) / unit
+        return _like(self._join(flat, self.normal(flat.size), std, slack), total)
+
+    def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:
+        """`total` plus Laplace(scale) on every entry; `unit` is the smallest L1 move that is charged."""
+        flat = _finite(total)
+        return _like(self._join(flat, self.laplace(flat.size), scale, flat.size / unit), total)
+
+
+def _finite(total: Tensor) -> Floats:
+    flat = total.detach().to(torch.float64).cpu().numpy().ravel()
+    if not np.isfinite(flat).all():
+        raise GraphveilError("the bounded sum is not finite; a mechanism must bound before it perturbs")
+    return flat
+
+
+def _like(flat: Floats, total: Tensor) -> Tensor:
+    return torch.from_numpy(flat).reshape(total.shape).to(torch.float32).to(total.device)
+
+
+class Seeded(Source):
+    """Reproducible noise for research. Whoever knows the seed can subtract it: not for release."""
+
+    label = "seeded (not for release)"
+    secure = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x5EED])))
+
+    def uniform(self, count: int) -> Floats:
+        return np.maximum(self._generator.random(count), 2.0**-54)
+
+    def normal(self, count: int) -> Floats:
+        return self._generator.standard_normal(count)
+
+    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:  # noqa: ARG002
+        return total + scale * noise
+
+
+class Secure(Source):
+    """Noise from a ChaCha20 keystream under a fresh key, added on an integer grid.
+
+    The bounded sum is rounded to a power-of-two grid g, the noise to the same grid, and both are added
+    in int64. The result is post-processing of (rounded sum + continuous noise), so the low bits of a
+    float leak nothing. Rounding may move two neighbouring sums apart by one g per entry, and summation
+    in float64 by less than another; the noise is widened to pay for both:
+    scale' = scale * (1 + 2 g * slack). What remains is float64 sampling error.
+    """
+
+    label = "cryptographic (ChaCha20)"
+    secure = True
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+        self._stream = Cipher(ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
+
+    def uniform(self, count: int) -> Floats:
+        words = np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
+        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+    def normal(self, count: int) -> Floats:
+        half = (count + 1) // 2
+        radius = np.sqrt(-2 * np.log(self.uniform(half)))
+        angle = 2 * np.pi * self.uniform(half)
+        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
+        if scale == 0.0:
+            return total
+        grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
+        wide = scale * (1 + 2 * grid * slack)
+        if np.abs(total).max(initial=0.0) >= grid * 2.0**52:
+            raise GraphveilError("the bounded sum is too large for the noise grid; lower the clipping bound")
+        units = np.rint(total / grid).astype(np.int64) + np.rint(wide * noise / grid).astype(np.int64)
+        return units.astype(np.float64) * grid

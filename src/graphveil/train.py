@@ -1,0 +1,178 @@
+"""The two verbs, `train` and `infer`: everything else is wired here and only here."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import torch
+
+from graphveil import accounting
+from graphveil.certificate import Certificate, Provenance, Release
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    Unit,
+    Unsupported,
+    parse,
+    require_delta,
+    require_positive,
+)
+from graphveil.graph import Graph, Public
+from graphveil.ledger import Ledger
+from graphveil.method import Method, State
+from graphveil.noise import Secure, Seeded, Source
+from graphveil.session import Session
+
+
+def train(
+    graph: Graph,
+    method: Method,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    unit: Unit | str,
+    reading: Reading | str = Reading.SOUND,
+    seed: int | None = None,
+    secure: bool | None = None,
+    noise: float | None = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Train `method` on `graph` so that the result is (epsilon, delta)-DP for `unit`.
+
+    Give `epsilon` (the noise is calibrated, one-sided) or `noise` (the epsilon follows). `delta` defaults
+    to a tenth of one over the public number of nodes, rounded down to a power of ten, at most 1e-5.
+    `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
+    noise cryptographic and fixes the rest.
+    """
+    return _run(graph, method, method.fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+
+
+def infer(
+    release: Release,
+    graph: Graph,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    seed: int | None = None,
+    secure: bool | None = None,
+    noise: float | None = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Predict on another private graph with released weights, spending that graph's own budget.
+
+    Returns a release whose predictions are for `graph` and whose certificate speaks of `graph`.
+    """
+    plan = release.certificate.plan
+    method = release.method
+
+    def serve(session: Session) -> State:
+        return method.serve(session, release.state)
+
+    if type(method).serve is Method.serve:
+        raise Unsupported(
+            f"{method.name()} predicts from {method.serves.value}: call release.predict(graph), which is free"
+        )
+    unit, reading = plan.adjacency.unit, plan.reading
+    return _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+
+
+def default_delta(num_nodes: int) -> float:
+    """The largest power of ten that is at most 1/(10 n) and at most 1e-5."""
+    return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
+
+
+def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading) -> Callable[[float], Plan]:
+    """The method's plan as a function of the noise alone; refuses units the method does not support."""
+    if adjacency.unit not in method.units:
+        known = ", ".join(sorted(unit.value for unit in method.units))
+        raise Unsupported(f"{method.name()} does not protect {adjacency.unit.value!r}; it supports: {known}")
+
+    def plan(noise: float) -> Plan:
+        made = method.plan(public, adjacency, reading, noise)
+        if (made.adjacency, made.reading) != (adjacency, reading):
+            raise Unsupported(f"{method.name()} planned for {made.adjacency}, not for {adjacency}")
+        return made
+
+    return plan
+
+
+def _run(
+    graph: Graph,
+    method: Method,
+    work: Callable[[Session], State],
+    epsilon: float | None,
+    delta: float | None,
+    unit: Unit | str,
+    reading: Reading | str,
+    seed: int | None,
+    secure: bool | None,
+    noise: float | None,
+    ledger: Ledger | None,
+) -> Release:
+    if not isinstance(graph, Graph) or not isinstance(method, Method):
+        raise InvalidInput("train and infer take a graphveil Graph and a method, e.g. gv.methods.Gap()")
+    adjacency = Adjacency.of(unit, graph.undirected)
+    charged = parse(Reading, reading, "reading")
+    if not bool(graph.train.any()):
+        raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
+    public, sealed = graph.seal(adjacency)
+    spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
+    plans = plan_of(method, public, adjacency, charged)
+    chosen = _choose_noise(plans, epsilon, noise, spend)
+    hidden = (seed is None) if secure is None else secure
+    source: Source = Secure() if hidden else Seeded(_require_seed(seed))
+    certificate = Certificate(
+        plan=plans(chosen),
+        delta=spend,
+        provenance=_provenance(graph, chosen, source, seed),
+        sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
+    )
+    if ledger is not None:
+        # The ledger never believes a published proof: it charges what we can prove for the same acts.
+        entry = ledger.reserve(graph, certificate.sound or certificate.plan, method.name())
+        certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
+    session = Session(public, sealed, certificate.plan, source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(secrets.randbits(63) if seed is None else seed)
+        state = work(session)
+    if ledger is not None:
+        ledger.commit(certificate.provenance.ledger_entry)
+    return Release(method, state, certificate, graph)
+
+
+def _choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: float | None, delta: float) -> float:
+    if (epsilon is None) == (noise is None):
+        raise InvalidInput("give either epsilon (noise is calibrated) or noise (epsilon follows), not both")
+    if noise is not None:
+        return require_positive(noise, "noise") if noise != 0 else 0.0
+    assert epsilon is not None
+    if epsilon != math.inf:
+        require_positive(epsilon, "epsilon")
+    return accounting.calibrate(plans, epsilon, delta).noise
+
+
+def _require_seed(seed: int | None) -> int:
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InvalidInput(f"seeded noise needs a seed that is a whole number >= 0, got {seed!r}")
+    return seed
+
+
+def _provenance(graph: Graph, noise: float, source: Source, seed: int | None) -> Provenance:
+    return Provenance(
+        dataset=graph.name,
+        split=graph.split,
+        split_hash=graph.split_hash(),
+        noise=noise,
+        source=source.label,
+        secure=source.secure,
+        seed=seed,
+        version=version("graphveil"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,103 @@
+"""graphveil: train graph neural networks on sensitive graphs and prove what the result reveals.
+
+Names load on first use, so that `import graphveil` and `graphveil --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphveil import accounting, datasets, methods
+    from graphveil.certificate import Certificate, Release, load
+    from graphveil.core import (
+        Adjacency,
+        GraphveilError,
+        InvalidInput,
+        MissingData,
+        MissingExtra,
+        Overspent,
+        Plan,
+        PrivateAccess,
+        Reading,
+        Step,
+        Tampered,
+        Unit,
+        Unsupported,
+    )
+    from graphveil.graph import Graph, Public, Sealed
+    from graphveil.ledger import Ledger
+    from graphveil.method import Method
+    from graphveil.session import Session
+    from graphveil.train import infer, train
+
+_HOMES = {
+    "certificate": ("Certificate", "Release", "load"),
+    "core": (
+        "Adjacency",
+        "GraphveilError",
+        "InvalidInput",
+        "MissingData",
+        "MissingExtra",
+        "Overspent",
+        "Plan",
+        "PrivateAccess",
+        "Reading",
+        "Step",
+        "Tampered",
+        "Unit",
+        "Unsupported",
+    ),
+    "graph": ("Graph", "Public", "Sealed"),
+    "ledger": ("Ledger",),
+    "method": ("Method",),
+    "session": ("Session",),
+    "train": ("infer", "train"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("accounting", "datasets", "methods")
+
+__all__ = [
+    "Adjacency",
+    "Certificate",
+    "Graph",
+    "GraphveilError",
+    "InvalidInput",
+    "Ledger",
+    "Method",
+    "MissingData",
+    "MissingExtra",
+    "Overspent",
+    "Plan",
+    "PrivateAccess",
+    "Public",
+    "Reading",
+    "Release",
+    "Sealed",
+    "Session",
+    "Step",
+    "Tampered",
+    "Unit",
+    "Unsupported",
+    "accounting",
+    "datasets",
+    "infer",
+    "load",
+    "methods",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"graphveil.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'graphveil' has no attribute {name!r}")
+    # Importing graphveil.train binds the submodule to this very name; put the verb back over it.
+    found = globals()[name] = getattr(importlib.import_module(f"graphveil.{_HOME_OF[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     import networkx
@@ -221,7 +223,8 @@ class Csr:
 
     def transpose(self) -> Csr:
         """Every arc turned round."""
-        return _Arcs(self.targets(), self.indices, self.num_nodes, "arc").pack()
+        flipped = self.to_scipy().tocsc()
+        return Csr(flipped.indptr.astype(np.int64), flipped.indices.astype(np.int64))
 
     def to_scipy(self) -> sp.csr_array:
         """A with A[i, j] = 1 for the arc j -> i, so that A @ x sums messages; float32 [n, n]."""
@@ -263,7 +266,8 @@ class Graph:
             raise InvalidInput("the graph has no nodes; give at least one row of features")
         if not self.x.shape[1]:
             raise InvalidInput("the nodes have no features; x needs at least one column")
-        if not bool(self.x.isfinite().all()):
+        # A finite sum proves every entry finite without a mask as large as x; the converse fails on overflow.
+        if not bool(self.x.sum().isfinite()) and not bool(self.x.isfinite().all()):
             row, column = (int(i) for i in (~self.x.isfinite()).nonzero()[0])
             raise InvalidInput(f"x row {row}, column {column} is {self.x[row, column].item()}; features must be finite")
 
@@ -274,7 +278,11 @@ class Graph:
             raise InvalidInput(f"adj has {self.adj.num_nodes} rows, but x has {self.num_nodes}; they must agree")
         arcs = _Arcs(self.adj.indices, self.adj.targets(), self.num_nodes, "arc")
         arcs.require_no_loops()
-        if self.undirected:
+        if not self.undirected:
+            return
+        flipped = self.adj.transpose()
+        # Transposing is linear in time; the search for the missing arc sorts, so it runs only on failure.
+        if not np.array_equal(flipped.indices, self.adj.indices):
             arcs.require_symmetric()
 
     def _check_labels(self) -> None:
@@ -288,9 +296,9 @@ class Graph:
                 f"y row {row} is {int(self.y[row])}; labels must lie in 0..{self.num_classes - 1}, "
                 "or be -1 for an unlabelled node"
             )
-        counts = torch.bincount(self.y[self.y >= 0], minlength=self.num_classes)
-        if not bool((counts > 0).all()) or not self.num_classes:
-            empty = int((counts == 0).nonzero()[0]) if self.num_classes else 0
+        counts = torch.bincount(self.y[self.y >= 0], minlength=max(self.num_classes, 1))
+        if not bool(counts.all()):
+            empty = int((counts == 0).nonzero()[0])
             raise InvalidInput(f"class {empty} has no node; number the classes 0, 1, ... without gaps")
 
     def _check_masks(self) -> None:
@@ -322,7 +330,8 @@ class Graph:
         x, y = _features(data.x), _labels(data.y)
         arcs = _edge_index_arcs(data.edge_index, len(x))
         known = data.is_undirected() if undirected is None else undirected
-        masks = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
+        stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
+        masks = {role: _as_tensor(mask, f"the {role} mask") for role, mask in stored.items() if mask is not None}
         return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks)
 
     @classmethod
@@ -397,8 +406,11 @@ class Graph:
         for column in (id, label):
             if column not in node_table:
                 raise InvalidInput(f"nodes: no column {column!r}; the columns are {', '.join(node_table)}")
-        ids = node_table[id]
-        arcs = _table_arcs(_read_table(edges, "edges"), ids)
+        edge_table, ids = _read_table(edges, "edges"), node_table[id]
+        _check_ids(ids)
+        if str(edges).lower().endswith(".csv"):
+            _require_header(edge_table, ids)
+        arcs = _table_arcs(edge_table, ids)
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         x = _feature_columns({key: node_table[key] for key in node_table if key not in (id, label, split)})
         y = _classes(node_table[label], "nodes row")
@@ -413,10 +425,10 @@ class Graph:
         y: Tensor,
         undirected: bool,
         name: str,
-        masks: Mapping[str, Tensor | None] | None = None,
+        masks: Mapping[str, Tensor] | None = None,
     ) -> Graph:
         """The graph with whatever masks are known; those that are not are empty."""
-        given = {role: mask for role, mask in (masks or {}).items() if mask is not None}
+        given = masks or {}
         full = {role: given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES}
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
         num_classes = int(y.max()) + 1 if len(y) else 0
@@ -495,6 +507,8 @@ class Graph:
         return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})")
 
     def _shuffled(self, seed: int) -> Ids:
+        if seed < 0:
+            raise InvalidInput(f"a seed must not be negative, got {seed}")
         labelled = np.flatnonzero(self.y.numpy() != UNLABELLED)
         return np.random.Generator(np.random.PCG64(seed)).permutation(labelled)
 
@@ -598,11 +612,12 @@ class Sealed:
     beside the same public view; what is absent from `public` is private.
     """
 
-    __slots__ = ("__adj", "__open", "__x", "__y", "public")
+    __slots__ = ("__adj", "__derived", "__open", "__x", "__y", "public")
 
     def __init__(self, x: Tensor, y: Tensor, adj: Csr, public: Public) -> None:
         self.__x, self.__y, self.__adj = x, y, adj
         self.__open = False
+        self.__derived: dict[str, Any] = {}
         self.public = public
 
     @property
@@ -622,6 +637,14 @@ class Sealed:
         """Arcs."""
         self.__require_open(self.public.adj is None, "edges (adj)")
         return self.__adj
+
+    def derived(self, name: str, build: Callable[[Sealed], T]) -> T:
+        """`build(self)`, computed once and kept behind the gate: private work shared by many releases."""
+        self.__require_open(True, f"derived {name}")
+        if name not in self.__derived:
+            self.__derived[name] = build(self)
+        kept: T = self.__derived[name]
+        return kept
 
     def __require_open(self, private: bool, part: str) -> None:
         if private and not self.__open:
@@ -670,8 +693,8 @@ def _check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> N
 def _as_tensor(value: Any, what: str) -> Tensor:
     """A detached CPU tensor of whatever was given."""
     try:
-        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
-    except TypeError as error:
+        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
+    except (TypeError, ValueError) as error:
         raise InvalidInput(f"{what} must be numeric: {error}") from None
     return tensor.detach().cpu()
 
@@ -679,16 +702,21 @@ def _as_tensor(value: Any, what: str) -> Tensor:
 def _features(value: Any) -> Tensor:
     """Real numbers [n, d] as float32."""
     tensor = _as_tensor(value, "x")
-    if tensor.is_complex() or tensor.layout != torch.strided:
-        raise InvalidInput(f"x must be dense and real, got {tensor.dtype} with layout {tensor.layout}")
+    if tensor.is_complex() or tensor.layout != torch.strided or tensor.dim() != 2:
+        raise InvalidInput(
+            f"x must be dense and real of shape [n, d], got {tensor.dtype} {list(tensor.shape)} ({tensor.layout})"
+        )
     return tensor.to(torch.float32).contiguous()
 
 
 def _labels(value: Any) -> Tensor:
     """Class ids [n] as int64."""
     tensor = _as_tensor(value, "y")
-    if tensor.is_floating_point() or tensor.is_complex():
-        raise InvalidInput(f"y must hold integer class ids, got {tensor.dtype}; convert it with .long()")
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1:
+        raise InvalidInput(
+            f"y must hold integer class ids of shape [n], got {tensor.dtype} {list(tensor.shape)}; "
+            "convert it with .long() and flatten it"
+        )
     return tensor.to(torch.int64).contiguous()
 
 
@@ -771,12 +799,15 @@ def _read_table(table: str | Path | NDArray[Any] | Table, what: str) -> Table:
         columns = _read_file(Path(table), what)
     elif isinstance(table, Mapping):
         columns = {name: np.asarray(column) for name, column in table.items()}
-    elif table.dtype.names is not None:
+    elif isinstance(table, np.ndarray) and table.dtype.names is not None:
         columns = {name: table[name] for name in table.dtype.names}
-    elif table.ndim == 2 and what == "edges":
-        columns = {str(k): table[:, k] for k in range(table.shape[1])}
+    elif isinstance(table, np.ndarray) and table.ndim == 2 and what == "edges":
+        columns = {f"column {k}": table[:, k] for k in range(table.shape[1])}
     else:
-        raise InvalidInput(f"{what}: a plain array has no column names; give a structured array or a dict")
+        raise InvalidInput(
+            f"{what}: cannot read a {type(table).__name__} without column names; "
+            "give a file, a structured array or a dict of columns"
+        )
     lengths = {name: len(column) if column.ndim else -1 for name, column in columns.items()}
     if len(set(lengths.values())) > 1 or -1 in lengths.values():
         raise InvalidInput(f"{what}: the columns differ in length: {lengths}")
@@ -808,7 +839,7 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f"{path.name} is not a comma-separated UTF-8 file: {error}") from None
     with path.open(encoding="utf-8-sig", newline="") as file, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*input contained no data")
+        warnings.filterwarnings("ignore", message=".*contained no data")
         next(csv.reader(file))
         cells = np.loadtxt(file, dtype=str, delimiter=",", quotechar='"', comments=None, ndmin=2)
     cells = cells.reshape(-1, len(header))
@@ -860,18 +891,24 @@ def _table_arcs(edges: Table, ids: NDArray[Any]) -> _Arcs:
     """The first two columns of the edge table, ids replaced by positions in the node table."""
     if len(edges) < 2:
         raise InvalidInput(f"edges: two columns, source and target, are needed; got {', '.join(edges)}")
-    _check_ids(ids)
     (source, sources), (target, targets), *_ = edges.items()
-    if source in ids.astype(str) and target in ids.astype(str):
-        raise InvalidInput(
-            f"edges: the first line ({source}, {target}) is an edge, not a header; add the line source,target"
-        )
     ends = [_positions(sources, ids, source), _positions(targets, ids, target)]
     return _Arcs(ends[0], ends[1], len(ids), "edges row", ids)
 
 
+def _require_header(edges: Table, ids: NDArray[Any]) -> None:
+    """A text file without a header would lose its first edge without a word."""
+    first = list(edges)[:2]
+    if np.isin(first, ids.astype(str)).all():
+        raise InvalidInput(
+            f"edges: the first line {','.join(first)} is an edge, not a header; add the line source,target"
+        )
+
+
 def _check_ids(ids: NDArray[Any]) -> None:
-    """Node ids are ints or strings, present and distinct."""
+    """There are node ids; they are ints or strings, present and distinct."""
+    if not len(ids):
+        raise InvalidInput("nodes: the table has no rows; give at least one node")
     if ids.dtype.kind not in "iuU" or ids.ndim != 1:
         raise InvalidInput(f"nodes: ids must be integers or strings, got {ids.dtype}")
     if ids.dtype.kind == "U" and np.any(ids == ""):
@@ -890,8 +927,8 @@ def _positions(ends: NDArray[Any], ids: NDArray[Any], column: str) -> Ids:
         ends, ids = ends.astype(str), ids.astype(str)
     order = np.argsort(ids)
     places = np.searchsorted(ids, ends, sorter=order)
-    found = order[np.minimum(places, len(ids) - 1)] if len(ids) else np.zeros(len(ends), dtype=np.int64)
-    strangers = np.flatnonzero(ids[found] != ends) if len(ids) else np.arange(len(ends))
+    found = order[np.minimum(places, len(ids) - 1)]
+    strangers = np.flatnonzero(ids[found] != ends)
     if strangers.size:
         row = int(strangers[0])
         raise InvalidInput(f"edges row {row}: {column} {ends[row]!s} is not in the node table; add the node")

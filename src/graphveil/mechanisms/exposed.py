@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from graphveil.core import Curve, Mechanism, Query
+from graphveil.core import Adjacency, Curve, Mechanism, Plan, Query, Reading, Step
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from graphveil.graph import Sealed
     from graphveil.noise import Source
+    from graphveil.session import Session
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,25 @@ class Exposed(Mechanism):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return (cls(),)
+
+
+def exposing_plan(adjacency: Adjacency, reading: Reading, reads: frozenset[str]) -> Plan:
+    """A plan that hands over every private part among `reads` ("x", "y", "edges"); empty if none is private."""
+    exposed = len(reads & adjacency.private)
+    act = Exposed()
+    step = Step("expose", act, act.curve(1), exposed, why="docs/methods/exposed.md") if exposed else None
+    return Plan(adjacency, reading, () if step is None else (step,))
+
+
+def expose(session: Session, part: str) -> Tensor:
+    """A part of the graph: from the public side if it is there, else exposed. Edges come as [2, m]."""
+    private = part in session.plan.adjacency.private
+    if part == "edges":
+        return (
+            session.release("expose", lambda sealed: sealed.adj.edge_index())
+            if private
+            else session.public.arcs().edge_index()
+        )
+    if part == "x":
+        return session.release("expose", lambda sealed: sealed.x) if private else session.public.features()
+    return session.release("expose", lambda sealed: sealed.y) if private else session.public.labels()

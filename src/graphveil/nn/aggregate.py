@@ -19,7 +19,7 @@ from torch import Tensor
 from graphveil.graph import Csr
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(parallel=True, cache=True, nogil=True)
 def _spmm(indptr: Any, indices: Any, weights: Any, rows: Any, out: Any) -> None:
     """out[i] = sum over sources j of row i of weights[arc] * rows[j]."""
     for i in numba.prange(len(indptr) - 1):
@@ -47,7 +47,8 @@ def _product(indptr: NDArray[Any], indices: NDArray[Any], weights: NDArray[np.fl
 def clip_rows(rows: Tensor, clip: float) -> Tensor:
     """Each row scaled down to length at most `clip`; rows that are not finite become zero."""
     clean = torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, 0.0)
-    return clean * (clip / clean.norm(dim=1, keepdim=True).clamp(min=clip))
+    clipped: Tensor = clean * (clip / clean.norm(dim=1, keepdim=True).clamp(min=clip))
+    return clipped
 
 
 @dataclass(frozen=True, eq=False)

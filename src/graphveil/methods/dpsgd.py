@@ -1,0 +1,107 @@
+"""DP gradient descent without a graph (Abadi et al. 2016): the node-level floor every graph method must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from graphveil.core import Adjacency, InvalidInput, Mechanism, Plan, Reading, Relation, Step, Unit, Unsupported
+from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.poisson import Poisson
+from graphveil.method import Method, Serves, State
+from graphveil.nn.clipping import (
+    ExampleGradients,
+    dense_gradients,
+    dense_logits,
+    flat,
+    start_weights,
+    unflat,
+    with_bias,
+)
+from graphveil.progress import track
+from graphveil.session import Session
+
+
+@dataclass(frozen=True)
+class DpSgd(Method):
+    """Softmax regression (`hidden=0`) or a one-hidden-layer perceptron on each node's own features.
+
+    w <- w - learning_rate * (sum_i clip(g_i) + noise * clip * N(0, I)) / (clip * expected batch size).
+    The denominator is public: `sampling_rate` times the number of training ids. `sampling_rate=1` uses
+    every training node in every step; below 1 each node joins a step by its own coin (Poisson).
+    """
+
+    units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
+    serves = Serves.OWN_FEATURES
+
+    hidden: int = 0
+    steps: int = 100
+    clip: float = 0.1
+    learning_rate: float = 64.0
+    momentum: float = 0.0
+    sampling_rate: float = 1.0
+    average: float = 0.0
+    scale: str = "centred"
+
+    def __post_init__(self) -> None:
+        if self.hidden < 0 or self.steps < 1 or self.clip <= 0 or not 0 <= self.average <= 1:
+            raise InvalidInput("dpsgd needs hidden >= 0, steps >= 1, clip > 0 and average in [0, 1]")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        replace = adjacency.relation is Relation.REPLACE
+        act: Mechanism = Gaussian(std=noise, clip=self.clip)
+        if self.sampling_rate != 1.0:
+            if replace:
+                raise Unsupported("Poisson sampling is proven for adding or removing a node; use sampling_rate=1")
+            act = Poisson(act, self.sampling_rate, int(public.train.sum()))
+        # Replacing a record takes one clipped gradient away and adds another.
+        claim = act.curve(2.0 if replace else 1.0)
+        step = Step(
+            "gradient",
+            act,
+            claim,
+            self.steps,
+            why="docs/methods/dpsgd.md",
+            assumes=("which ids are training ids is public and was chosen without private data",),
+        )
+        return Plan(adjacency, reading, (step,))
+
+    def fit(self, session: Session) -> State:
+        public = session.public
+        sizes = (public.num_features + 1, *[self.hidden] * (self.hidden > 0), public.num_classes)
+        shapes = start_weights(sizes)
+        weights = flat(shapes)
+        velocity, kept = torch.zeros_like(weights), torch.zeros_like(weights)
+        expected = self.sampling_rate * int(public.train.sum())
+        first_kept = min(int(self.steps * (1 - self.average)), self.steps - 1)
+        for turn in track(range(self.steps), "private gradient steps"):
+            query = partial(_gradients, weights=unflat(weights, shapes), scale=self.scale)
+            total = session.release("gradient", query)
+            velocity = self.momentum * velocity + (1 - self.momentum) * total / (self.clip * expected)
+            weights = weights - self.learning_rate * velocity
+            kept += weights if turn >= first_kept else 0.0
+        layers = unflat(kept / (self.steps - first_kept), shapes)
+        return {f"weights.{depth}": layer.clone() for depth, layer in enumerate(layers)}
+
+    def logits(self, state: State, x: Tensor) -> Tensor:
+        weights = [state[f"weights.{depth}"] for depth in range(len(state))]
+        return dense_logits(weights, with_bias(x, self.scale))
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(steps=3), cls(hidden=4, steps=3, sampling_rate=0.5, average=0.5)
+
+
+def _gradients(sealed: Sealed, weights: list[Tensor], scale: str, batch: Tensor | None = None) -> ExampleGradients:
+    """Gradients of the training nodes, or of those in `batch` (positions among the training ids)."""
+    x, y = sealed.derived("dpsgd training records", partial(_training_records, scale=scale))
+    return dense_gradients(weights, x, y) if batch is None else dense_gradients(weights, x[batch], y[batch])
+
+
+def _training_records(sealed: Sealed, scale: str) -> tuple[Tensor, Tensor]:
+    return with_bias(sealed.x[sealed.public.train], scale), sealed.y[sealed.public.train]

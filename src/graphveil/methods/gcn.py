@@ -1,0 +1,20 @@
+"""GCN without privacy (Kipf & Welling 2017): what the edges are worth when nobody is protected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphveil.graph import Csr
+from graphveil.nn.aggregate import Operator
+from graphveil.nn.exposed import ExposedGnn
+from graphveil.nn.gnn import GcnLayer, symmetric_operator
+
+
+@dataclass(frozen=True)
+class Gcn(ExposedGnn):
+    """X' = relu(A_hat X W), A_hat with self-loops and symmetric normalisation."""
+
+    layer = GcnLayer
+
+    def operator(self, adj: Csr) -> Operator:
+        return symmetric_operator(adj)

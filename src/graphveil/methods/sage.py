@@ -1,0 +1,20 @@
+"""GraphSAGE with mean aggregation, without privacy (Hamilton et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphveil.graph import Csr
+from graphveil.nn.aggregate import Operator
+from graphveil.nn.exposed import ExposedGnn
+from graphveil.nn.gnn import SageLayer, mean_operator
+
+
+@dataclass(frozen=True)
+class Sage(ExposedGnn):
+    """X' = relu(X W_own + mean over neighbours(X) W_near)."""
+
+    layer = SageLayer
+
+    def operator(self, adj: Csr) -> Operator:
+        return mean_operator(adj)

@@ -1,0 +1,81 @@
+"""What the non-private GNN baselines share: expose everything, train a stack of layers, keep the logits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.graph import Csr, Public
+from graphveil.mechanisms.exposed import expose, exposing_plan
+from graphveil.method import Method, State
+from graphveil.nn.aggregate import Operator
+from graphveil.nn.features import scaled
+from graphveil.nn.fit import Part, Recipe, fit
+from graphveil.nn.gnn import Stack
+from graphveil.session import Session
+
+_PARTS = frozenset({"x", "y", "edges"})
+
+
+@dataclass(frozen=True)
+class ExposedGnn(Method):
+    """A GNN baseline: epsilon is infinite under every unit. Subclasses name the layer and its operator."""
+
+    units = frozenset(Unit)
+    layer: ClassVar[type[nn.Module]]
+
+    hidden: int = 64
+    layers: int = 2
+    dropout: float = 0.5
+    epochs: int = 200
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    scale: str = "rows"
+
+    @abstractmethod
+    def operator(self, adj: Csr) -> Operator:
+        """The sparse product of every layer."""
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        return exposing_plan(adjacency, reading, _PARTS)
+
+    def fit(self, session: Session) -> State:
+        x, operator = self._inputs(session)
+        y = expose(session, "y")
+        stack = self._stack(x.shape[1], session.public.num_classes)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay)
+        train, val = session.public.train, session.public.val
+        fit(
+            stack,
+            Part(lambda: stack(x, operator)[train], y[train]),
+            Part(lambda: stack(x, operator)[val], y[val]),
+            recipe,
+        )
+        return self._with_logits(stack, x, operator)
+
+    def serve(self, session: Session, state: State) -> State:
+        x, operator = self._inputs(session)
+        stack = self._stack(x.shape[1], session.public.num_classes)
+        stack.load_state_dict({name: tensor for name, tensor in state.items() if name != "logits"})
+        return self._with_logits(stack.eval(), x, operator)
+
+    def _inputs(self, session: Session) -> tuple[Tensor, Operator]:
+        x = scaled(expose(session, "x"), self.scale, public=True)
+        sources, targets = expose(session, "edges").numpy()
+        return x, self.operator(Csr.from_edge_index(sources, targets, session.public.num_nodes))
+
+    def _stack(self, width: int, classes: int) -> Stack:
+        return Stack(self.layer, (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
+
+    def _with_logits(self, stack: Stack, x: Tensor, operator: Operator) -> State:
+        with torch.no_grad():
+            return {**stack.state_dict(), "logits": stack(x, operator)}
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(hidden=4, epochs=2),)

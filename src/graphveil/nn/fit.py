@@ -1,0 +1,71 @@
+"""Full-batch training of a torch module on data that is already public or released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from graphveil.progress import track
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: Adam on cross-entropy, keeping the weights of the best validation epoch."""
+
+    epochs: int = 200
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
+    patience: int = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A set of nodes to learn from or to check on: `logits()` [k, c] beside their labels `y` [k]."""
+
+    logits: Callable[[], Tensor]
+    y: Tensor
+
+
+def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
+    """Train `module` on `train`, keeping the weights of the epoch that is best on `val`.
+
+    Without validation nodes the last weights are kept.
+    """
+    optimiser = torch.optim.Adam(module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    best, best_state, waited = (-1.0, 0.0), None, 0
+    for _ in track(range(recipe.epochs), "training"):
+        module.train()
+        optimiser.zero_grad()
+        cross_entropy(train.logits(), train.y).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        if not len(val.y):
+            continue
+        quality = _quality(module, val)
+        waited = 0 if quality > best else waited + 1
+        if quality > best:
+            best = quality
+            best_state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+        if waited >= recipe.patience:
+            break
+    if best_state is not None:
+        module.load_state_dict(best_state)
+    module.eval()
+
+
+def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor, recipe: Recipe) -> None:
+    """`fit` for a module that maps rows [n, d] to logits one by one; `train` and `val` are masks [n]."""
+    x_train, x_val = x[train], x[val]
+    fit(module, Part(lambda: module(x_train), y[train]), Part(lambda: module(x_val), y[val]), recipe)
+
+
+def _quality(module: nn.Module, val: Part) -> tuple[float, float]:
+    """(accuracy, -loss) on the validation nodes: loss breaks ties."""
+    module.eval()
+    with torch.no_grad():
+        logits = val.logits()
+        accuracy = (logits.argmax(dim=1) == val.y).double().mean()
+        return float(accuracy), -float(cross_entropy(logits, val.y))

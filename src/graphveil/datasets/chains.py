@@ -10,14 +10,13 @@ from functools import partial
 import numpy as np
 import torch
 
+from graphveil.arcs import Csr
 from graphveil.core import InvalidInput
 from graphveil.datasets.source import Generated
-from graphveil.graph import Csr, Graph
+from graphveil.graph import Graph
 
 
-def chains(
-    length: int, count: int, num_classes: int = 2, num_features: int = 5, name: str = "chains"
-) -> Graph:
+def chains(length: int, count: int, num_classes: int = 2, num_features: int = 5, name: str = "chains") -> Graph:
     """`count` paths of `length` nodes, equally many per class, without a split; x is 0 but at the heads."""
     if length < 2 or num_classes < 1 or count < num_classes or count % num_classes:
         raise InvalidInput(f"cannot share {count} chains of {length} nodes among {num_classes} classes")

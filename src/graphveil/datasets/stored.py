@@ -22,9 +22,11 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from graphveil.arcs import Csr
 from graphveil.core import InvalidInput, MissingData
 from graphveil.datasets.source import PublicSplit, Source
-from graphveil.graph import ROLES, Csr, Graph
+from graphveil.graph import Graph
+from graphveil.tables import ROLES
 
 CACHE_FORMAT = 1
 """Raise it when the cached arrays, or the way they are cleaned, change."""
@@ -105,13 +107,20 @@ class Stored(Source):
                 data = self.reader(scratch)[0]
                 roles = _roles(data)
                 for role in ROLES:
-                    data[f"{role}_mask"] = None
+                    data[f"{role}_mask"] = None  # a graph has one split; the public ones are kept aside
                 graph = Graph.from_pyg(data, undirected=self.undirected, clean=True)
+                self._check_counts(graph)
         # PyG's readers let pickle, zip, numpy and text errors through: whatever breaks, the raw files did it.
         except Exception as error:
             files = ", ".join(str(path) for path in raw)
-            raise InvalidInput(f"corrupted raw data ({error!r}); restore the file(s) {files}") from error
+            raise InvalidInput(f"corrupted raw data ({error!r}); restore one of {files}") from error
         return _pack(graph, roles)
+
+    def _check_counts(self, graph: Graph) -> None:
+        """A text file that was cut short still reads well, so sizes are compared with the known ones."""
+        found, known = (graph.num_nodes, graph.num_edges), (self.nodes, self.edges)
+        if found != known:
+            raise InvalidInput(f"expected {known[0]} nodes and {known[1]} edges, found {found[0]} and {found[1]}")
 
     @contextmanager
     def _scratch(self, base: Path) -> Iterator[str]:
@@ -155,9 +164,9 @@ def _roles(data: Any) -> NDArray[np.int8]:
 def _public(graph: Graph, roles: NDArray[np.int8], seed: int) -> Graph:
     """Public split number `seed`, counted round."""
     number = seed % len(roles)
-    masks = [torch.from_numpy(roles[number] == role) for role in (1, 2, 3)]
+    train, val, test = (torch.from_numpy(roles[number] == role) for role in (1, 2, 3))
     how = "public" if len(roles) == 1 else f"public(column={number})"
-    return graph.with_split(*masks, how=how)
+    return graph.with_split(train, val, test, how)
 
 
 def _pack(graph: Graph, roles: NDArray[np.int8]) -> Arrays:

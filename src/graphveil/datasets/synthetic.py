@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, require_positive
 from graphveil.datasets.source import Generated
-from graphveil.graph import Csr, Graph, Ids
+from graphveil.graph import Graph
 
 TAIL = 2.5
 """Exponent of the Pareto law of sociability: degrees are heavy-tailed but their mean is finite."""
 
-NOISE = 0.62
+NOISE = 0.66
 """Spread of a profile around its community's: alone it tells the community in about two cases of three."""
 
 
@@ -54,15 +55,14 @@ def _check(nodes: int, classes: int, features: int, degree: float, homophily: fl
         raise InvalidInput(f"homophily is a probability, got {homophily}")
 
 
-def _draw_edges(
-    y: Ids, classes: int, count: int, homophily: float, rng: np.random.Generator
-) -> tuple[Ids, Ids]:
+def _draw_edges(y: Ids, classes: int, count: int, homophily: float, rng: np.random.Generator) -> tuple[Ids, Ids]:
     """Both ends of `count` edges, int64 [count] each."""
     sociability = rng.pareto(TAIL, len(y)) + 1
     by_class = np.argsort(y, kind="stable")
     reach = np.concatenate([[0.0], np.cumsum(sociability[by_class])])
     borders = reach[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=classes))])]
-    sources = by_class[_pick(reach, rng.random(count) * reach[-1])]
+    # The order of the edges is free, and sorted spots are found several times faster.
+    sources = by_class[_pick(reach, np.sort(rng.random(count)) * reach[-1])]
     leaves = rng.random(count) >= homophily
     shift = rng.integers(1, classes, count)
     goal = np.where(leaves, (y[sources] + shift) % classes, y[sources])
@@ -78,8 +78,8 @@ def _pick(reach: Floats, spots: Floats) -> Ids:
 def _undirected(sources: Ids, targets: Ids, num_nodes: int) -> Csr:
     """Both arcs of every edge, without loops and repeats."""
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
-    keys = np.unique((low * num_nodes + high)[low != high])
-    low, high = np.divmod(keys, num_nodes)
+    keys = np.sort((low * num_nodes + high)[low != high])
+    low, high = np.divmod(keys[np.diff(keys, prepend=-1) > 0], num_nodes)
     return Csr.from_edge_index(np.r_[low, high], np.r_[high, low], num_nodes)
 
 
@@ -87,7 +87,7 @@ SOURCES = {
     "social": Generated(
         origin="synthetic social network",
         nodes=3_000,
-        edges=17_000,
+        edges=17_735,
         splits=("random", "per_class"),
         make=social,
     )

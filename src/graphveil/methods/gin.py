@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphveil.graph import Csr
+from graphveil.arcs import Csr
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.exposed import ExposedGnn
 from graphveil.nn.gnn import GinLayer, sum_operator

@@ -12,9 +12,9 @@ from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
 from graphveil.method import Method, Serves, State
-from graphveil.nn.features import scaled
+from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
-from graphveil.nn.mlp import Perceptron
+from graphveil.nn.mlp import Perceptron, restore, with_prefix
 from graphveil.session import Session
 
 
@@ -25,34 +25,35 @@ class Mlp(Method):
     units = frozenset(Unit)
     serves = Serves.OWN_FEATURES
 
-    hidden: int = 64
+    hidden: int = 128
     layers: int = 2
     dropout: float = 0.5
-    epochs: int = 300
+    input_dropout: float = 0.2
+    epochs: int = 150
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
-    scale: str = "rows"
+    scale: str = "shifted"
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return exposing_plan(adjacency, reading, frozenset({"x", "y"}))
 
     def fit(self, session: Session) -> State:
-        x, y = scaled(expose(session, "x"), self.scale, public=True), expose(session, "y")
-        net = self._net(x.shape[1], session.public.num_classes)
-        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay)
-        fit_rows(net, x, y, session.public.train, session.public.val, recipe)
-        return net.state_dict()
+        x, y, public = expose(session, "x"), expose(session, "y"), session.public
+        scaling = Scaling.fit(x, self.scale)
+        net = self._net(public.num_features, public.num_classes)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
+        fit_rows(net, scaling(x), y, public.train, public.val, recipe)
+        return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 
     def logits(self, state: State, x: Tensor) -> Tensor:
-        classes = state[f"layers.{self.layers - 1}.bias"].shape[0]
-        net = self._net(x.shape[1], classes)
-        net.load_state_dict(state)
+        classes = state[f"net.layers.{self.layers - 1}.bias"].shape[0]
+        net = restore(self._net(x.shape[1], classes), state, "net.")
         with torch.no_grad():
-            scores: Tensor = net.eval()(scaled(x, self.scale, public=True))
+            scores: Tensor = net(Scaling.restore(state, self.scale)(x))
         return scores
 
     def _net(self, width: int, classes: int) -> Perceptron:
-        return Perceptron((width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
+        return Perceptron((width, *[self.hidden] * (self.layers - 1), classes), self.dropout, self.input_dropout)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.graph import Csr
+from graphveil.arcs import Csr
 
 
 @numba.njit(parallel=True, cache=True, nogil=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphveil.nn.features import scaled, unit_rows
+from graphveil.nn.features import by_record, unit_rows
 
 _ROUNDING = 1 + 1e-5
 """Float32 norms may be this much too small; clip a little harder rather than exceed the bound."""
@@ -86,4 +86,4 @@ def unflat(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
 
 def with_bias(x: Tensor, scale: str) -> Tensor:
     """Features scaled record by record, a small constant appended, unit length again: [m, d] -> [m, d + 1]."""
-    return unit_rows(torch.cat([scaled(x, scale, public=False), torch.full((len(x), 1), 0.1)], dim=1))
+    return unit_rows(torch.cat([by_record(x, scale), torch.full((len(x), 1), 0.1)], dim=1))

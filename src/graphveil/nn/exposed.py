@@ -9,14 +9,16 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Plan, Reading, Unit
-from graphveil.graph import Csr, Public
+from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.features import scaled
+from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Part, Recipe, fit
 from graphveil.nn.gnn import Stack
+from graphveil.nn.mlp import restore, with_prefix
 from graphveil.session import Session
 
 _PARTS = frozenset({"x", "y", "edges"})
@@ -35,7 +37,7 @@ class ExposedGnn(Method):
     epochs: int = 200
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
-    scale: str = "rows"
+    scale: str = "shifted"
 
     @abstractmethod
     def operator(self, adj: Csr) -> Operator:
@@ -45,8 +47,9 @@ class ExposedGnn(Method):
         return exposing_plan(adjacency, reading, _PARTS)
 
     def fit(self, session: Session) -> State:
-        x, operator = self._inputs(session)
-        y = expose(session, "y")
+        x, y, operator = expose(session, "x"), expose(session, "y"), self._operator(session)
+        scaling = Scaling.fit(x, self.scale)
+        x = scaling(x)
         stack = self._stack(x.shape[1], session.public.num_classes)
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay)
         train, val = session.public.train, session.public.val
@@ -56,26 +59,26 @@ class ExposedGnn(Method):
             Part(lambda: stack(x, operator)[val], y[val]),
             recipe,
         )
-        return self._with_logits(stack, x, operator)
+        return {**with_prefix("net.", stack.state_dict()), **scaling.state(), "logits": _logits(stack, x, operator)}
 
     def serve(self, session: Session, state: State) -> State:
-        x, operator = self._inputs(session)
-        stack = self._stack(x.shape[1], session.public.num_classes)
-        stack.load_state_dict({name: tensor for name, tensor in state.items() if name != "logits"})
-        return self._with_logits(stack.eval(), x, operator)
+        x, operator = Scaling.restore(state, self.scale)(expose(session, "x")), self._operator(session)
+        stack = restore(self._stack(x.shape[1], session.public.num_classes), state, "net.")
+        return {**state, "logits": _logits(stack, x, operator)}
 
-    def _inputs(self, session: Session) -> tuple[Tensor, Operator]:
-        x = scaled(expose(session, "x"), self.scale, public=True)
+    def _operator(self, session: Session) -> Operator:
         sources, targets = expose(session, "edges").numpy()
-        return x, self.operator(Csr.from_edge_index(sources, targets, session.public.num_nodes))
+        return self.operator(Csr.from_edge_index(sources, targets, session.public.num_nodes))
 
     def _stack(self, width: int, classes: int) -> Stack:
         return Stack(self.layer, (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
 
-    def _with_logits(self, stack: Stack, x: Tensor, operator: Operator) -> State:
-        with torch.no_grad():
-            return {**stack.state_dict(), "logits": stack(x, operator)}
-
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return (cls(hidden=4, epochs=2),)
+
+
+def _logits(stack: nn.Module, x: Tensor, operator: Operator) -> Tensor:
+    with torch.no_grad():
+        scores: Tensor = stack(x, operator)
+    return scores

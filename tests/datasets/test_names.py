@@ -1,0 +1,57 @@
+"""Finding datasets by name, and adding one by adding a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphveil import datasets
+from graphveil.core import InvalidInput
+
+
+def test_names() -> None:
+    assert set(datasets.names()) == {
+        *("social", "chain-s", "chain-m", "chain-l", "chain-x", "cora", "citeseer", "pubmed", "computers"),
+        *("photo", "cs", "cora_ml", "dblp", "facebook", "twitch-de", "twitch-en", "twitch-es", "twitch-fr"),
+        *("twitch-pt", "twitch-ru", "chameleon", "rutgers89", "fb100-union", "german", "credit"),
+    }
+
+
+def test_describe_has_one_full_row_each() -> None:
+    rows = datasets.describe()
+    assert [row["name"] for row in rows] == datasets.names()
+    assert all(set(row) == {"name", "source", "nodes", "edges", "present", "splits"} for row in rows)
+    assert all("random" in row["splits"] for row in rows)
+    social = next(row for row in rows if row["name"] == "social")
+    assert datasets.load("social").num_edges == social["edges"]
+
+
+@pytest.mark.parametrize(("typo", "meant"), [("coar", "cora"), ("chain_s", "chain-s"), ("Twitch-UK", "twitch-ru")])
+def test_a_typo_is_answered_with_close_names(typo: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match=f"unknown dataset '{typo}'.*{meant}"):
+        datasets.load(typo)
+
+
+def test_an_unknown_split_lists_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match="use one of: random, per_class"):
+        datasets.load("social", split="public")
+
+
+def test_a_new_file_is_a_new_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from graphveil.datasets.chains import chains\n"
+        "from graphveil.datasets.source import Generated\n"
+        "SOURCES = {'mine': Generated('me', 6, 4, ('random',), lambda: chains(3, 2, name='mine'))}\n"
+    )
+    monkeypatch.setattr(datasets, "__path__", [*datasets.__path__, str(tmp_path)])
+    try:
+        assert datasets.load("mine").num_nodes == 6
+        assert "mine" in datasets.names()
+        (tmp_path / "clash.py").write_text("from graphveil.datasets.chains import SOURCES\n")
+        with pytest.raises(InvalidInput, match="exists already"):
+            datasets.names()
+    finally:
+        for module in ("mine", "clash"):
+            sys.modules.pop(f"graphveil.datasets.{module}", None)

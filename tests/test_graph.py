@@ -1,0 +1,526 @@
+"""The border: round trips, refusals, splits and the seal."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphveil.arcs import Csr
+from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess
+from graphveil.graph import Graph, Public, Sealed
+from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
+
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def same(a: Graph, b: Graph) -> bool:
+    return a.fingerprint() == b.fingerprint() and a.split_hash() == b.split_hash()
+
+
+def small(n: int = 40, classes: int = 3, seed: int = 0) -> Graph:
+    rng = np.random.default_rng(seed)
+    edges = np.argwhere(np.triu(rng.random((n, n)) < 0.2, 1))
+    y = torch.from_numpy(rng.permutation(np.arange(n) % classes))
+    return Graph.from_scipy(
+        sp.coo_array((np.ones(2 * len(edges)), np.concatenate([edges, edges[:, ::-1]]).T), shape=(n, n)),
+        rng.standard_normal((n, 4)).astype(np.float32),
+        y.numpy(),
+    )
+
+
+# Csr
+
+
+@st.composite
+def arcs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+    n = draw(st.integers(1, 12))
+    pairs = draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), unique=True))
+    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1], n
+
+
+@QUICK
+@given(arcs())
+def test_csr_agrees_with_scipy(given_arcs: tuple[np.ndarray, np.ndarray, int]) -> None:
+    sources, targets, n = given_arcs
+    csr = Csr.from_edge_index(sources, targets, n)
+    dense = np.zeros((n, n), dtype=np.float32)
+    dense[targets, sources] = 1
+    expected = sp.csr_array(dense)
+    assert np.array_equal(csr.indptr, expected.indptr)
+    assert np.array_equal(csr.indices, expected.indices)
+    assert csr.to_scipy().dtype == np.float32
+    assert np.array_equal(csr.to_scipy().toarray(), dense)
+    assert np.array_equal(csr.transpose().to_scipy().toarray(), dense.T)
+    assert np.array_equal(csr.in_degrees(), dense.sum(1))
+    assert (csr.num_nodes, csr.num_arcs) == (n, len(sources))
+
+
+@QUICK
+@given(arcs())
+def test_csr_round_trips_through_edge_index(given_arcs: tuple[np.ndarray, np.ndarray, int]) -> None:
+    sources, targets, n = given_arcs
+    csr = Csr.from_edge_index(sources, targets, n)
+    edge_index = csr.edge_index()
+    assert edge_index.dtype == torch.int64
+    assert {tuple(arc) for arc in edge_index.T.tolist()} == set(zip(sources, targets, strict=True))
+    again = Csr.from_edge_index(edge_index[0].numpy(), edge_index[1].numpy(), n)
+    assert np.array_equal(again.indices, csr.indices)
+    assert np.array_equal(again.indptr, csr.indptr)
+
+
+@pytest.mark.parametrize(
+    ("indptr", "indices", "words"),
+    [
+        ([0, 1], [0], "int64"),
+        (np.array([0, 2]), np.array([0]), "end at 1"),
+        (np.array([1, 1]), np.array([0]), "start at 0"),
+        (np.array([], dtype=np.int64), np.array([], dtype=np.int64), "start at 0"),
+        (np.array([0, 2, 1, 2]), np.array([0, 1]), "after row 1"),
+        (np.array([0, 1]), np.array([3]), r"indices\[0\] is 3"),
+        (np.array([0, 2, 2]), np.array([1, 0]), r"indices\[1\]"),
+        (np.array([0, 2, 2]), np.array([1, 1]), r"indices\[1\]"),
+    ],
+)
+def test_csr_refuses_a_broken_layout(indptr: Any, indices: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Csr(indptr, indices)
+
+
+def test_csr_rows_may_fall_at_borders_and_be_empty() -> None:
+    csr = Csr(np.array([0, 1, 1, 2]), np.array([2, 0]))
+    assert csr.in_degrees().tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "words"),
+    [
+        ([0.0], [1.0], "integer"),
+        ([0, 1], [1], "pair up"),
+        ([0, 0], [1, 1], "arc 1 .*duplicate of arc 0"),
+        ([0], [9], "arc 0 "),
+    ],
+)
+def test_from_edge_index_refuses(sources: list[Any], targets: list[Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Csr.from_edge_index(np.array(sources), np.array(targets), 3)
+
+
+# Construction
+
+
+@QUICK
+@given(parts())
+def test_every_constructor_builds_the_same_graph(p: Parts) -> None:
+    graph = p.direct()
+    assert same(graph, Graph.from_pyg(graph.to_pyg()))
+    matrix = graph.adj.to_scipy().T
+    from_scipy = Graph.from_scipy(matrix, graph.x, graph.y)
+    assert same(graph, from_scipy.with_split(graph.train, graph.val, graph.test, "copied"))
+    assert same(graph, build_csv(p.rows(), p.pairs()))
+
+
+def test_networkx_round_trip() -> None:
+    nx = pytest.importorskip("networkx")
+    graph = small().random_split(seed=1)
+    roles = np.array(["", "train", "val", "test"])[graph.train.numpy() + 2 * graph.val.numpy() + 3 * graph.test.numpy()]
+    g = nx.Graph()
+    for i in range(graph.num_nodes):
+        g.add_node(f"person {i}", x=graph.x[i].tolist(), y="abc"[int(graph.y[i])], split=roles[i])
+    g.add_edges_from((f"person {a}", f"person {b}") for a, b in graph.adj.edge_index().T.tolist())
+    assert same(graph, Graph.from_networkx(g))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda g: g.nodes["b"].pop("x"), "node 'b' has no attribute 'x'"),
+        (lambda g: g.nodes["b"].update(x=[1, 2]), "node 'b' has 2 features"),
+        (lambda g: g.nodes["b"].update(x="red"), "node 'b'.*not a vector"),
+        (lambda g: g.add_edge("b", "b"), r"edge 2 \(b -> b\): self-loop"),
+        (lambda g: g.nodes["b"].update(split="maybe"), "node 1: split is maybe"),
+    ],
+)
+def test_networkx_errors_name_the_node(change: Callable[[Any], Any], words: str) -> None:
+    nx = pytest.importorskip("networkx")
+    g = nx.path_graph(["a", "b", "c"])
+    for node in g:
+        g.nodes[node].update(x=[1.0], y=int(node == "a"))
+    change(g)
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_networkx(g)
+
+
+def test_networkx_multigraph_needs_cleaning_and_digraph_is_directed() -> None:
+    nx = pytest.importorskip("networkx")
+    g = nx.MultiGraph([("a", "b"), ("a", "b")])
+    nx.set_node_attributes(g, {"a": {"x": 1.0, "y": 0}, "b": {"x": 2.0, "y": 1}})
+    with pytest.raises(InvalidInput, match="duplicate of edge 0"):
+        Graph.from_networkx(g)
+    assert Graph.from_networkx(g, clean=True).num_edges == 1
+    directed = nx.DiGraph(g)
+    directed.remove_edge("b", "a")
+    graph = Graph.from_networkx(directed)
+    assert not graph.undirected
+    assert graph.adj.edge_index().tolist() == [[0], [1]]
+
+
+def test_direction_is_source_to_target_everywhere() -> None:
+    from torch_geometric.data import Data
+
+    x, y = np.eye(3, dtype=np.float32), np.array([0, 1, 0])
+    matrix = sp.coo_array(([1], ([0], [2])), shape=(3, 3))
+    data = Data(x=torch.from_numpy(x), y=torch.from_numpy(y), edge_index=torch.tensor([[0], [2]]))
+    nodes = {"id": np.array(["a", "b", "c"]), "label": y, "x": x}
+    graphs = [
+        Graph.from_scipy(matrix, x, y),
+        Graph.from_pyg(data),
+        Graph.from_edges(np.array([["a", "c"]]), nodes, undirected=False),
+    ]
+    assert len({graph.fingerprint() for graph in graphs}) == 1
+    for graph in graphs:
+        assert not graph.undirected
+        assert graph.adj.in_degrees().tolist() == [0, 0, 1]
+        assert graph.adj.indices.tolist() == [0]
+
+
+def test_parquet_round_trip(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    graph = small()
+    upper = graph.adj.edge_index()
+    upper = upper[:, upper[0] < upper[1]]
+    labels = [int(label) if i else None for i, label in enumerate(graph.y)]
+    columns = {"id": list(range(graph.num_nodes)), "label": labels}
+    columns |= {f"f{k}": graph.x[:, k].tolist() for k in range(graph.num_features)}
+    pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
+    pq.write_table(pa.table({"a": upper[0].tolist(), "b": upper[1].tolist()}), tmp_path / "edges.parquet")
+    read = Graph.from_edges(tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
+    y = graph.y.clone()
+    y[0] = -1
+    assert torch.equal(read.x, graph.x)
+    assert torch.equal(read.y, y)
+    assert np.array_equal(read.adj.indices, graph.adj.indices)
+    columns["f0"][3] = None
+    pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
+    with pytest.raises(InvalidInput, match="nodes row 3: feature 'f0' is nan"):
+        Graph.from_edges(tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
+    (tmp_path / "nodes.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(InvalidInput, match=r"nodes\.parquet is not a Parquet file"):
+        Graph.from_edges(tmp_path / "edges.parquet", tmp_path / "nodes.parquet")
+
+
+def test_missing_extras_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pyarrow", "networkx"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "t.parquet").touch()
+    with pytest.raises(MissingExtra, match=r"pip install graphveil\[parquet\]"):
+        Graph.from_edges(tmp_path / "t.parquet", tmp_path / "t.parquet")
+    with pytest.raises(MissingExtra, match=r"pip install graphveil\[networkx\]"):
+        Graph.from_networkx(object())
+
+
+def test_labels_sort_as_numbers_or_as_words_and_may_be_empty() -> None:
+    head = [["id", "label", "f"]]
+    pairs = [["source", "target"], ["a", "b"]]
+    numbers = build_csv([*head, ["a", "10", "1"], ["b", "9", "1"], ["c", "", "1"]], pairs)
+    assert numbers.y.tolist() == [1, 0, -1]
+    words = build_csv([*head, ["a", "red", "1"], ["b", "blue", "1"], ["c", "", "1"]], pairs)
+    assert words.y.tolist() == [1, 0, -1]
+
+
+def test_csv_keeps_quoted_commas_comments_and_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text('\ufeffid,label,f\n"Doe, J",0,1\n#2,1,2\n\n', encoding="utf-8")
+    (tmp_path / "edges.csv").write_text('source,target,since\n"Doe, J",#2,1999\n')
+    graph = Graph.from_edges(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    assert graph.num_edges == 1
+    assert graph.x.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "first line must name every column"),
+        (b",id,label,f\n0,a,0,1\n", "index=False"),
+        (b"id,id,label\na,a,0\n", "every column once"),
+        (b"id,label,f\n\xff,0,1\n", "UTF-8"),
+    ],
+)
+def test_unreadable_csv(tmp_path: Path, text: bytes, words: str) -> None:
+    (tmp_path / "nodes.csv").write_bytes(text)
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_edges(np.zeros((0, 2), dtype=int), tmp_path / "nodes.csv")
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "table.xlsx"])
+def test_unreadable_file_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / "table.xlsx").touch()
+    with pytest.raises(InvalidInput, match=name):
+        Graph.from_edges(tmp_path / name, tmp_path / name)
+
+
+def test_structured_arrays_and_dicts_are_tables() -> None:
+    nodes = np.array([(5, "u", 1.5), (3, "v", 2.5)], dtype=[("id", int), ("label", "U1"), ("f", float)])
+    edges = np.array([[3, 5]])
+    graph = Graph.from_edges(edges, nodes)
+    as_dict = {"id": nodes["id"], "label": nodes["label"], "f": nodes["f"]}
+    assert same(graph, Graph.from_edges({"a": edges[:, 0], "b": edges[:, 1]}, as_dict))
+    assert graph.y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        (np.zeros((2, 2)), "without column names"),
+        ([1, 2], "cannot read a list"),
+        ({"id": np.arange(2), "label": np.arange(3), "f": np.ones(2)}, "differ in length"),
+        ({"id": np.arange(2) / 2, "label": np.arange(2), "f": np.ones(2)}, "ids must be integers or strings"),
+        ({"id": np.arange(2), "label": np.arange(2) / 2, "f": np.ones(2)}, "labels must be integers"),
+        ({"id": np.arange(2), "label": np.array(["", ""]), "f": np.ones(2)}, "no label at all"),
+        ({"id": np.arange(2), "label": np.arange(2)}, "no features"),
+        ({"id": np.arange(2), "label": np.arange(2), "f": np.ones(2) * 1j}, "'f' must be numeric"),
+        ({"id": np.arange(2), "label": np.arange(2), "f": np.array([1.0, 1e39])}, "nodes row 1: feature 'f'"),
+    ],
+)
+def test_bad_node_tables(nodes: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_edges(np.array([[0, 1]]), nodes)
+
+
+@pytest.mark.parametrize("part", ["x", "edge_index", "y"])
+def test_pyg_data_without_a_part(part: str) -> None:
+    data = small().to_pyg()
+    del data[part]
+    with pytest.raises(InvalidInput, match=f"no tensor '{part}'"):
+        Graph.from_pyg(data)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("y", torch.rand(40), "y must hold integer class ids"),
+        ("y", torch.zeros(40, 1, dtype=torch.long), "flatten"),
+        ("x", torch.rand(40), "shape"),
+        ("x", torch.rand(40, 2) * 1j, "real"),
+        ("edge_index", torch.zeros(3, 4, dtype=torch.long), r"shape \[2, m\]"),
+        ("edge_index", torch.zeros(2, 4), "integer"),
+        ("train_mask", torch.zeros(40, 10, dtype=torch.bool), "train mask"),
+    ],
+)
+def test_pyg_data_with_a_bad_part(part: str, value: torch.Tensor, words: str) -> None:
+    data = small().to_pyg()
+    data[part] = value
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_pyg(data)
+
+
+def test_clean_repairs_only_when_asked() -> None:
+    from torch_geometric.data import Data
+
+    pairs = torch.tensor([[0, 0, 1, 2], [1, 1, 1, 0]])
+    data = Data(x=torch.rand(3, 2), edge_index=pairs, y=torch.tensor([0, 1, 0]))
+    undirected = Graph.from_pyg(data, undirected=True, clean=True)
+    assert undirected.adj.edge_index().T.tolist() == [[1, 0], [2, 0], [0, 1], [0, 2]]
+    directed = Graph.from_pyg(data, undirected=False, clean=True)
+    assert directed.adj.edge_index().T.tolist() == [[2, 0], [0, 1]]
+    with pytest.raises(InvalidInput):
+        Graph.from_pyg(data, undirected=False)
+
+
+def test_a_graph_without_edges_is_a_graph() -> None:
+    graph = Graph.from_scipy(sp.coo_array((2, 2)), np.ones((2, 1)), np.array([0, 1]))
+    assert graph.num_edges == 0
+    assert graph.adj.transpose().num_arcs == 0
+    assert same(graph, Graph.from_pyg(graph.to_pyg()))
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__.strip("_"))
+def test_malformed_graphs_are_refused_by_name(defect: Any) -> None:
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(malformed_graphs((defect,)))
+    def check(attempt: Attempt) -> None:
+        description, build = attempt
+        with pytest.raises(InvalidInput) as caught:
+            build()
+        assert description.split(": ", 1)[1] in str(caught.value)
+
+    check()
+
+
+# Identity
+
+
+def test_fingerprint_ignores_the_split_and_sees_everything_else() -> None:
+    graph = small()
+    split = graph.random_split(seed=3)
+    assert graph.fingerprint() == split.fingerprint()
+    assert graph.split_hash() != split.split_hash()
+    x = graph.x.clone()
+    x[0, 0] += 1
+    y = graph.y.roll(1)
+    ends = graph.adj.edge_index().numpy()[:, 1:]
+    others = [
+        Graph.from_pyg(graph.to_pyg().update({"x": x})),
+        Graph.from_pyg(graph.to_pyg().update({"y": y})),
+        Graph.from_pyg(graph.to_pyg(), undirected=False),
+        Graph.from_pyg(graph.to_pyg().update({"edge_index": torch.from_numpy(ends)}), undirected=False),
+    ]
+    assert len({graph.fingerprint(), *(other.fingerprint() for other in others)}) == 5
+
+
+def test_repr_shows_sizes_not_data() -> None:
+    graph = small()
+    assert "40 nodes" in repr(graph)
+    assert "tensor" not in repr(graph)
+    assert "tensor" not in repr(graph.seal(Adjacency.of("node"))[0])
+
+
+# Splits
+
+
+@QUICK
+@given(st.integers(10, 80), st.floats(0.2, 0.6), st.floats(0, 0.2), st.floats(0, 0.2), st.integers(0, 99))
+def test_random_split(n: int, train: float, val: float, test: float, seed: int) -> None:
+    graph = small(n)
+    split = graph.random_split(train, val, test, seed)
+    sizes = [round(fraction * n) for fraction in (train, val, test)]
+    assert [int(mask.sum()) for mask in (split.train, split.val, split.test)] == sizes
+    assert split.split_hash() == graph.random_split(train, val, test, seed).split_hash()
+    assert split.split == f"random({train:g},{val:g},{test:g},seed={seed})"
+
+
+def test_splits_use_labelled_nodes_only_and_seeds_differ() -> None:
+    data = small().to_pyg()
+    data.y[:10] = -1
+    graph = Graph.from_pyg(data)
+    split = graph.random_split()
+    used = split.train | split.val | split.test
+    assert used.sum() == round(22.5) + 3 + round(4.5)
+    assert not used[:10].any()
+    assert split.split_hash() != graph.random_split(seed=1).split_hash()
+
+
+def test_random_split_never_overlaps_when_rounding_up() -> None:
+    split = small(10).random_split()
+    assert [int(mask.sum()) for mask in (split.train, split.val, split.test)] == [8, 1, 1]
+
+
+@pytest.mark.parametrize("fractions", [(0.8, 0.2, 0.2), (-0.1, 0.5, 0.5), (float("nan"), 0, 0), (0.0, 0.5, 0.5)])
+def test_bad_fractions(fractions: tuple[float, float, float]) -> None:
+    with pytest.raises(InvalidInput):
+        small().random_split(*fractions)
+
+
+def test_negative_seed() -> None:
+    with pytest.raises(InvalidInput, match="seed"):
+        small().random_split(seed=-1)
+
+
+def test_per_class_split() -> None:
+    graph = small(60)
+    split = graph.per_class_split(per_class=5, val=10, test=20, seed=4)
+    assert torch.bincount(split.y[split.train]).tolist() == [5, 5, 5]
+    assert (int(split.val.sum()), int(split.test.sum())) == (10, 20)
+    assert split.split_hash() == graph.per_class_split(per_class=5, val=10, test=20, seed=4).split_hash()
+    assert split.split == "per_class(5,10,20,seed=4)"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"), [((30, 1, 1), "class 0 has 20"), ((5, 40, 40), "45 labelled"), ((0, 1, 1), "positive")]
+)
+def test_impossible_per_class_split(sizes: tuple[int, int, int], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        small(60).per_class_split(*sizes)
+
+
+# The seal
+
+
+@pytest.mark.parametrize(
+    ("unit", "private"),
+    [("edge", {"adj"}), ("node", {"x", "y", "adj"}), ("features", {"x", "y"}), ("label", {"y"})],
+)
+def test_seal_hides_what_the_unit_protects(unit: str, private: set[str]) -> None:
+    graph = small().random_split()
+    public, sealed = graph.seal(Adjacency.of(unit))
+    accessors = {"x": public.features, "y": public.labels, "adj": public.arcs}
+    for part in ("x", "y", "adj"):
+        if part in private:
+            assert getattr(public, part) is None
+            with pytest.raises(PrivateAccess, match="private"):
+                accessors[part]()
+            with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+                getattr(sealed, part)
+        else:
+            assert accessors[part]() is getattr(graph, part)
+            assert getattr(sealed, part) is getattr(graph, part)
+        with sealed.opened():
+            assert getattr(sealed, part) is getattr(graph, part)
+    assert sealed.public is public
+    assert torch.equal(public.train, graph.train)
+    assert (public.num_nodes, public.num_features, public.num_classes) == (40, 4, 3)
+
+
+def closed(sealed: Sealed) -> bool:
+    try:
+        _ = sealed.adj
+    except PrivateAccess:
+        return True
+    return False
+
+
+def test_the_gate_closes_again_even_after_an_error() -> None:
+    _, sealed = small().seal(Adjacency.of("edge"))
+    with pytest.raises(RuntimeError), sealed.opened():
+        raise RuntimeError
+    assert closed(sealed)
+    with sealed.opened():
+        assert not closed(sealed)
+        with pytest.raises(PrivateAccess, match="already open"), sealed.opened():
+            pass
+        assert not closed(sealed)
+    assert closed(sealed)
+
+
+@pytest.mark.parametrize("leak", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_sealed_graph_cannot_be_taken_away(leak: Callable[[Any], Any]) -> None:
+    _, sealed = small().seal(Adjacency.of("node"))
+    with pytest.raises(PrivateAccess), sealed.opened():
+        leak(sealed)
+    assert not hasattr(sealed, "__dict__")
+    assert "tensor" not in repr(sealed)
+
+
+def test_edge_adjacency_must_agree_with_the_graph() -> None:
+    graph = small()
+    with pytest.raises(InvalidInput, match="undirected=True"):
+        graph.seal(Adjacency.of("edge", undirected=False))
+    directed = Graph.from_pyg(graph.to_pyg(), undirected=False)
+    directed.seal(Adjacency.of("edge", undirected=False))
+    directed.seal(Adjacency.of("node", undirected=True))
+
+
+def test_blank_public_is_enough_for_planning() -> None:
+    public = Public.blank(100, 10, 3)
+    assert int(public.train.sum()) == 75
+    assert not (public.val | public.test).any()
+    assert int(Public.blank(100, 10, 3, num_train=7).train.sum()) == 7
+    for accessor in (public.features, public.labels, public.arcs):
+        with pytest.raises(PrivateAccess):
+            accessor()
+    with pytest.raises(InvalidInput, match="nodes"):
+        Public.blank(0, 10, 3)
+    with pytest.raises(InvalidInput, match="num_train"):
+        Public.blank(5, 10, 3, num_train=6)

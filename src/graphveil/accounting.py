@@ -12,6 +12,7 @@ dp-accounting does not offer for arbitrary hockey-stick curves.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,13 +34,19 @@ from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_delta
 _ORDERS: Floats = np.unique(np.concatenate([np.arange(2, 64), np.geomspace(64, 1024, 32).round()]))
 _PRECISION = 1e-3
 """Halve the grid until epsilon moves by less than this share."""
+_CLOSE = 2e-4
+"""Calibration stops this close below its target."""
 _TAIL = 1e-18
 """Mass beyond the grid that one use may carry to infinity."""
 _MOST_BINS = 1 << 21
 _RANGE = 1 << 12
 """No loss above this is resolved; it counts as infinite."""
 _FLOAT_ERROR = 1e-13
-"""Mass that the Fourier transforms of a composition may misplace; taken off delta before it is used."""
+"""Mass that one Fourier transform may misplace; see `_float_error`."""
+_LOWER_RANGE = 512.0
+"""The lower bound ignores losses above this: e^loss must fit a double."""
+_LEAST_NOISE = 1e-6
+"""Calibration does not look below this."""
 
 Claims = tuple[tuple[Curve, int], ...]
 
@@ -67,7 +74,8 @@ def delta(plan: Plan, epsilon: float) -> float:
         return float(gaussian_delta(np.array([epsilon]), _only_mu(claims))[0])
     if not _has_deltas(claims):
         return _rdp_delta(claims, epsilon)
-    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + _FLOAT_ERROR), 1.0)
+    lost = _float_error(claims)
+    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + lost), 1.0)
 
 
 def bracket(plan: Plan, delta: float) -> tuple[float, float]:
@@ -79,7 +87,7 @@ def bracket(plan: Plan, delta: float) -> tuple[float, float]:
     lower, grid = 0.0, _align(claims, _first_grid(claims) / 4)
     while True:
         pld = _compose(claims, grid, pessimistic=False)
-        lower = max(lower, min(float(pld.get_epsilon_for_delta(delta + _FLOAT_ERROR)), upper))
+        lower = max(lower, min(float(pld.get_epsilon_for_delta(delta + _float_error(claims))), upper))
         grid = _align(claims, grid / 4)
         if lower > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
             return lower, upper
@@ -101,7 +109,7 @@ class Calibrated:
 
 
 def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: float) -> Calibrated:
-    """Smallest noise, to 0.2 % of epsilon, whose plan spends at most `epsilon` at `delta`. One-sided."""
+    """Smallest noise whose plan spends at most `epsilon` at `delta`, and hardly less. One-sided."""
     require_delta(delta)
     if epsilon == math.inf:
         return Calibrated(plan_of_noise(0.0), 0.0, _spent(plan_of_noise(0.0), delta))
@@ -135,10 +143,15 @@ def _search(plan_of_noise: Callable[[float], Plan], target: float, delta: float)
             raise Unsupported(f"no noise below {high:.0g} brings epsilon down to {target:.4g} at delta {delta:.3g}")
     at_low = _spent(plan_of_noise(low), delta)
     while at_low <= target:
+        if low < _LEAST_NOISE:
+            raise Unsupported(
+                f"even noise {low:.0e} spends less than epsilon {target:.4g} at delta {delta:.3g}, because delta "
+                "exceeds the chance that a record is read at all; choose a smaller delta"
+            )
         high, at_high, low = low, at_low, low / 2
         at_low = _spent(plan_of_noise(low), delta)
     for turn in range(200):
-        if at_high >= target * (1 - 2e-3) or high / low < 1 + 1e-9:
+        if at_high >= target * (1 - _CLOSE) or high / low < 1 + _CLOSE / 10:
             break
         middle = _between(low, at_low, high, at_high, target, bisect=turn % 3 == 2)
         at_middle = _spent(plan_of_noise(middle), delta)
@@ -153,7 +166,7 @@ def _between(low: float, at_low: float, high: float, at_high: float, target: flo
     """Next noise to try: where a power law through both ends meets a point just under the target."""
     share = 0.5
     if not bisect and math.isfinite(at_low) and at_high > 0:
-        aim = math.log(at_low / (target * (1 - 1e-3)))
+        aim = math.log(at_low / (target * (1 - _CLOSE / 2)))
         share = min(max(aim / math.log(at_low / at_high), 0.02), 0.98)
     return float(low ** (1 - share) * high**share)
 
@@ -192,9 +205,22 @@ def _epsilon(claims: Claims, delta: float) -> float:
         return _gaussian_epsilon(_only_mu(claims), delta)
     if not _has_deltas(claims):
         return _rdp_epsilon(claims, delta)
-    if delta <= 2 * _FLOAT_ERROR:
-        raise Unsupported(f"delta {delta:.1e} is below what floating-point composition resolves; use 1e-12 or more")
-    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - _FLOAT_ERROR)))
+    lost = _float_error(claims)
+    if delta <= 2 * lost:
+        raise Unsupported(
+            f"delta {delta:.1e} is below what floating-point composition of this plan resolves; "
+            f"use {10 * lost:.0e} or more"
+        )
+    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - lost)))
+
+
+def _float_error(claims: Claims) -> float:
+    """Mass that the transforms of a composition may misplace; taken off delta before it is used.
+
+    Raising a transform to the power `times` multiplies its relative rounding error by `times`. Against
+    closed forms the error stays ten times below this allowance.
+    """
+    return _FLOAT_ERROR + 2.0**-52 * sum(times for _, times in claims)
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
@@ -253,8 +279,8 @@ def _refined(claims: Claims, read: Callable[[Any], float]) -> float:
 
 
 def _first_grid(claims: Claims) -> float:
-    """A twelfth of the smallest typical loss, unless that would need too many bins."""
-    typical = min(_typical_loss(curve) for curve, _ in claims) / 12
+    """A sixth of the smallest typical loss, unless that would need too many bins; `_refined` halves it."""
+    typical = min(_typical_loss(curve) for curve, _ in claims) / 6
     return typical * max(1.0, _bins(claims, typical) / (_MOST_BINS >> 2))
 
 
@@ -270,7 +296,10 @@ def _align(claims: Claims, grid: float) -> float:
 
 
 def _typical_loss(curve: Curve) -> float:
-    """Spread of the loss: its middle half of mass, read off delta(0) = total variation distance."""
+    """Spread of the loss: the root of the chi-square divergence, which is its variance while it is small."""
+    renyi = curve.rdp(np.array([2.0]))
+    if renyi is not None and np.isfinite(renyi[0]) and renyi[0] > 0:
+        return min(math.sqrt(math.expm1(min(float(renyi[0]), 1.0))), 1.0)
     both = curve.deltas(np.zeros(1))
     distance = 0.0 if both is None else max(float(both[0][0]), float(both[1][0]))
     # N(mu,1) against N(0,1) has spread mu and total variation mu/sqrt(2 pi) for small mu.
@@ -294,7 +323,10 @@ def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:
     total = None
     for curve, times in claims:
         one = _pld(curve, grid, pessimistic)
-        many = one.self_compose(times) if times > 1 else one
+        with warnings.catch_warnings():
+            # Its tail bounds overflow to infinity for large orders, which only makes them unused.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            many = one.self_compose(times) if times > 1 else one
         total = many if total is None else total.compose(many)
     return total
 
@@ -302,10 +334,12 @@ def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:
 def _pld(curve: Curve, grid: float, pessimistic: bool) -> Any:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    reach = math.ceil(_support(curve) / grid)
+    reach = math.ceil((_support(curve) if pessimistic else min(_support(curve), _LOWER_RANGE)) / grid)
     both = curve.deltas(np.arange(-reach, reach + 1, dtype=np.float64) * grid)
     if both is None:
         raise Unsupported(f"{type(curve).__name__} has no hockey-stick curve")
+    if not (np.isfinite(both[0]).all() and np.isfinite(both[1]).all()):
+        raise Unsupported(f"the hockey-stick curve of {curve} is not finite everywhere; refusing to charge it")
     remove, add = (_pmf(side, reach, grid, pessimistic) for side in both)
     return PrivacyLossDistribution(remove, add)
 
@@ -314,9 +348,13 @@ def _pmf(deltas: Floats, reach: int, grid: float, pessimistic: bool) -> Any:
     """Loss masses on the grid whose hockey-stick curve lies above (or, optimistic, below) `deltas`."""
     from dp_accounting.pld import pld_pmf
 
-    values = np.minimum.accumulate(np.clip(deltas, 0.0, 1.0))
-    if not pessimistic:
-        values = _lowered(values, np.exp(np.arange(-reach, reach + 1) * grid))
+    losses = np.arange(-reach, reach + 1) * grid
+    values = np.clip(deltas, -np.expm1(np.minimum(losses, 0.0)), 1.0)
+    if pessimistic:
+        # Rounding may leave tiny steps upwards; level them from above.
+        values = np.maximum.accumulate(values[::-1])[::-1]
+    else:
+        values = _lowered(np.minimum.accumulate(values), np.exp(losses))
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -reach, reach, values)
     dense = pmf.to_dense_pmf()
     dense._pessimistic_estimate = pessimistic

@@ -22,6 +22,7 @@ from graphveil import accounting, discover
 from graphveil.core import (
     Adjacency,
     InvalidInput,
+    Mechanism,
     Plan,
     Reading,
     Relation,
@@ -70,10 +71,13 @@ class Certificate:
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
-        if self.plan.reading is Reading.PUBLISHED and self.sound is None:
-            raise InvalidInput("a PUBLISHED certificate must carry the SOUND plan of the same run")
-        if self.sound is not None and self.sound.adjacency != self.plan.adjacency:
-            raise InvalidInput("both readings of a certificate must protect the same unit")
+        if self.sound is None:
+            if self.plan.reading is Reading.PUBLISHED:
+                raise InvalidInput("a PUBLISHED certificate must carry the SOUND plan of the same run")
+        elif self.sound.reading is not Reading.SOUND or self.sound.adjacency != self.plan.adjacency:
+            raise InvalidInput("both readings of a certificate must protect the same unit, one of them SOUND")
+        elif _acts(self.sound) != _acts(self.plan):
+            raise InvalidInput("the SOUND plan of a certificate must charge the very acts that its plan runs")
 
     @cached_property
     def epsilon(self) -> float:
@@ -142,13 +146,18 @@ class Certificate:
                 Provenance(**described["provenance"]),
                 None if sound is None else rebuild_plan(sound),
             )
-            stated = (described["epsilon"], described["sound_epsilon"])
-        except (KeyError, TypeError, ValueError) as error:
+            stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
+            spent = (made.epsilon, made.sound_epsilon)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, Unsupported) as error:
             raise Tampered(f"the certificate is incomplete or altered: {error!r}") from error
-        for said, true in zip(stated, (made.epsilon, made.sound_epsilon), strict=True):
-            if not math.isclose(float(said), true, rel_tol=1e-6):
+        for said, true in zip(stated, spent, strict=True):
+            if not math.isclose(said, true, rel_tol=1e-6):
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
         return made
+
+
+def _acts(plan: Plan) -> list[tuple[str, Mechanism, int]]:
+    return [(step.name, step.act, step.times) for step in plan.steps]
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
@@ -240,7 +249,7 @@ class Release:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes."""
         target = Path(path)
-        if target.exists() and not (target / "manifest.json").exists() and any(target.iterdir()):
+        if target.exists() and not _replaceable(target):
             raise InvalidInput(f"{target} exists and is not a release folder; choose another path")
         contents = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
@@ -295,8 +304,10 @@ def load(path: str | os.PathLike[str]) -> Release:
         method = discover.rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
         state = load_tensors(contents["weights.safetensors"])
-    except (KeyError, SafetensorError) as error:
+    except (KeyError, TypeError, SafetensorError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    if contents["card.txt"].decode(errors="replace") != certificate.card() + "\n":
+        raise Tampered(f"{folder / 'card.txt'} does not say what the certificate says")
     return Release(method, state, certificate)
 
 
@@ -309,6 +320,11 @@ def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float
         if bool(is_.any()):
             f1.append(2 * float((said & is_).sum()) / float(said.sum() + is_.sum()))
     return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
+
+
+def _replaceable(path: Path) -> bool:
+    """Whether `path` is an empty folder or holds exactly a release, so that nothing else is lost."""
+    return path.is_dir() and {item.name for item in path.iterdir()} in (set(), {*_FILES, "manifest.json"})
 
 
 def _read(path: Path) -> bytes:

@@ -138,6 +138,13 @@ def require_positive(value: float, what: str) -> float:
     return float(value)
 
 
+def require_cost(value: float, what: str) -> float:
+    """A number of at least zero, infinity included, or a clear error. NaN would be charged as nothing."""
+    if not (isinstance(value, int | float) and value >= 0):
+        raise InvalidInput(f"{what} must be a number of at least 0, got {value!r}")
+    return float(value)
+
+
 def require_delta(delta: float) -> float:
     """A delta strictly between 0 and 1, or a clear error."""
     if not (isinstance(delta, int | float) and 0 < delta < 1):

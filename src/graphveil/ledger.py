@@ -111,7 +111,7 @@ class Ledger:
                     "Guarantees under different adjacencies do not add up"
                 )
             spent = accounting.epsilon_of_many([*_plans(database, key), plan], row["delta"])
-            if spent > row["epsilon"]:
+            if not spent <= row["epsilon"]:
                 raise Overspent(
                     f"{graph.name!r} has a budget of epsilon {row['epsilon']:g} at delta {row['delta']:g}; "
                     f"with this plan it would spend {spent:.4g}. Nothing was read or reserved"

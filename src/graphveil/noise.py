@@ -40,13 +40,13 @@ class Source(ABC):
         """`total + scale * noise`; `slack` times the grid bounds what rounding adds to a unit move."""
 
     def laplace(self, count: int) -> Floats:
-        """`count` independent standard Laplace draws, by inversion."""
-        centred = self.uniform(count) - 0.5
-        return np.asarray(-np.sign(centred) * np.log1p(-2 * np.abs(centred)))
+        """`count` independent standard Laplace draws: an exponential with a random sign."""
+        return np.asarray(np.where(self.uniform(count) < 0.5, 1.0, -1.0) * np.log(self.uniform(count)))
 
     def gumbel(self, count: int) -> Floats:
         """`count` independent standard Gumbel draws, by inversion."""
-        return np.asarray(-np.log(-np.log(self.uniform(count))))
+        # Small uniforms carry the most digits, so the long right tail must come from them.
+        return np.asarray(-np.log(-np.log1p(-self.uniform(count))))
 
     def coins(self, count: int, rate: float) -> Tensor:
         """`count` independent coins that come up True with probability `rate`, bool [count]."""
@@ -106,6 +106,10 @@ class Secure(Source):
     float leak nothing. Rounding may move two neighbouring sums apart by one g per entry, and summation
     in float64 by less than another; the noise is widened to pay for both:
     scale' = scale * (1 + 2 g * slack). What remains is float64 sampling error.
+
+    Uniforms keep 53 significant digits however small they are. With the usual 53 binary places instead,
+    the tails of the noise (about one Laplace draw in 10^8) would be coarser than the grid, and an output
+    there would be possible under one of two neighbouring sums only.
     """
 
     label = "cryptographic (ChaCha20)"
@@ -118,8 +122,9 @@ class Secure(Source):
         self._stream = Cipher(ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
 
     def uniform(self, count: int) -> Floats:
-        words = np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
-        return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        words = np.frombuffer(self._stream.update(bytes(16 * count)), dtype=np.uint64).reshape(2, count)
+        high, low = (words >> np.uint64(11)).astype(np.float64)
+        return np.asarray(np.minimum((high + (low + 0.5) * 2.0**-53) * 2.0**-53, 1 - 2.0**-53))
 
     def normal(self, count: int) -> Floats:
         half = (count + 1) // 2
@@ -132,7 +137,8 @@ class Secure(Source):
             return total
         grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
         wide = scale * (1 + 2 * grid * slack)
-        if np.abs(total).max(initial=0.0) >= grid * 2.0**52:
-            raise GraphveilError("the bounded sum is too large for the noise grid; lower the clipping bound")
-        units = np.rint(total / grid).astype(np.int64) + np.rint(wide * noise / grid).astype(np.int64)
+        # Beyond 2^52 grid steps a double has no room for the grid. Saturating moves no two sums apart,
+        # whereas an error would tell which of them it was.
+        steps = np.clip(total / grid, -(2.0**52), 2.0**52)
+        units = np.rint(steps).astype(np.int64) + np.rint(wide * noise / grid).astype(np.int64)
         return units.astype(np.float64) * grid

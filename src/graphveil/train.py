@@ -125,8 +125,10 @@ def _run(
     public, sealed = graph.seal(adjacency)
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
     plans = plan_of(method, public, adjacency, charged)
-    chosen = _choose_noise(plans, epsilon, noise, spend)
+    chosen = choose_noise(plans, epsilon, noise, spend)
     hidden = (seed is None) if secure is None else secure
+    if seed is not None or not hidden:
+        _require_seed(seed)
     source: Source = Secure() if hidden else Seeded(_require_seed(seed))
     certificate = Certificate(
         plan=plans(chosen),
@@ -147,7 +149,8 @@ def _run(
     return Release(method, state, certificate, graph)
 
 
-def _choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: float | None, delta: float) -> float:
+def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: float | None, delta: float) -> float:
+    """The noise that was asked for, or the least that meets epsilon; checks both before anything is read."""
     if (epsilon is None) == (noise is None):
         raise InvalidInput("give either epsilon (noise is calibrated) or noise (epsilon follows), not both")
     if noise is not None:
@@ -159,8 +162,8 @@ def _choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: 
 
 
 def _require_seed(seed: int | None) -> int:
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InvalidInput(f"seeded noise needs a seed that is a whole number >= 0, got {seed!r}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+        raise InvalidInput(f"a seed must be a whole number in 0..2^63 - 1, got {seed!r}; noise needs one if not secure")
     return seed
 
 

@@ -22,7 +22,7 @@ def social(
     num_classes: int = 4,
     num_features: int = 32,
     average_degree: float = 12.0,
-    homophily: float = 0.8,
+    homophily: float = 0.7,
     seed: int = 0,
 ) -> Graph:
     """A degree-corrected stochastic block model with Gaussian features, without a split.

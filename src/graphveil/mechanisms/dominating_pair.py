@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput
+from graphveil.core import Curve, Floats, InvalidInput, require_cost
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class DominatingPair(Curve):
 
     def __post_init__(self) -> None:
         for name, masses in (("present", self.present), ("absent", self.absent)):
-            if min(masses, default=-1.0) < 0 or not math.isclose(sum(masses), 1.0, abs_tol=1e-9):
+            if min(masses, default=-1.0) < 0 or not abs(math.fsum(masses) - 1) <= 1e-12:
                 raise InvalidInput(f"{name} must hold non-negative masses that sum to 1, got {masses}")
         if len(self.present) != len(self.absent):
             raise InvalidInput("present and absent must list the same outcomes")
@@ -60,6 +60,9 @@ class PureCurve(Curve):
 
     epsilon: float
 
+    def __post_init__(self) -> None:
+        require_cost(self.epsilon, "epsilon")
+
     @property
     def infinite(self) -> bool:
         return self.epsilon == math.inf
@@ -71,8 +74,8 @@ class PureCurve(Curve):
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         return self._pair().deltas(epsilons)
 
-    def atom(self) -> float:
-        return self.epsilon
+    def atom(self) -> float | None:
+        return self.epsilon or None
 
     def rdp(self, orders: Floats) -> Floats:
         return self._pair().rdp(orders)

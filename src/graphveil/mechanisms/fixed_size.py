@@ -2,8 +2,9 @@
 
 With q = size/population and (Q, P) the inner pair under replacement, the sampled mechanism has
     delta(e) = H_{e^e}((1-q)P + qQ || P)  for e >= 0,   H_{e^e}(P || (1-q)P + qQ)  for e < 0
-(Balle et al. 2018; Zhu, Dong & Wang 2022, Proposition 30). Replacement is symmetric, so both
-directions share the curve.
+(Balle et al. 2018; Zhu, Dong & Wang 2022, Proposition 30). Replacement is symmetric, so both directions
+share the curve, the worse direction of the inner pair is taken, and the half e < 0 is the mirror image
+H_{e^e}(P || R) = 1 - e^e + e^e H_{e^-e}(R || P) of the half e > 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scipy.special import gammaln
 
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.poisson import amplified, require_rate
+from graphveil.mechanisms.poisson import inner_epsilon, require_rate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,8 +45,12 @@ class FixedSizeCurve(Curve):
         return self.base.gdp() if self.rate == 1 else None
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        remove, add = amplified(self.base, self.rate, epsilons)
-        both = np.where(epsilons >= 0, remove, add)
+        inner = self.base.deltas(inner_epsilon(np.abs(epsilons), self.rate)[1])
+        if inner is None:
+            raise InvalidInput(f"{type(self.base).__name__} has no hockey-stick curve to amplify")
+        above = self.rate * np.maximum(*inner)
+        below = np.minimum(epsilons, 0.0)
+        both = np.exp(below) * above - np.expm1(below)
         return both, both
 
     def rdp(self, orders: Floats) -> Floats | None:

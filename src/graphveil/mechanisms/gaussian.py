@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,6 +32,9 @@ class GaussianCurve(Curve):
     """Exactly mu-GDP: N(mu, 1) against N(0, 1)."""
 
     mu: float
+
+    def __post_init__(self) -> None:
+        require_cost(self.mu, "mu")
 
     @property
     def infinite(self) -> bool:
@@ -65,7 +68,7 @@ class Gaussian(Mechanism):
 
     def curve(self, sensitivity: float) -> GaussianCurve:
         """`sensitivity`: L2 distance of neighbouring sums, in clips; at least one contribution moves."""
-        if sensitivity < 1:
+        if not sensitivity >= 1:
             raise InvalidInput(f"sensitivity is in units of clip and at least 1, got {sensitivity}")
         return GaussianCurve(math.inf if self.std == 0 else sensitivity / self.std)
 

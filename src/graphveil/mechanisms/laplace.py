@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +23,9 @@ class LaplaceCurve(Curve):
 
     epsilon: float
 
+    def __post_init__(self) -> None:
+        require_cost(self.epsilon, "epsilon")
+
     @property
     def infinite(self) -> bool:
         return self.epsilon == math.inf
@@ -32,8 +35,8 @@ class LaplaceCurve(Curve):
         both = np.where(epsilons < -self.epsilon, -np.expm1(np.minimum(epsilons, 0.0)), inside)
         return both, both
 
-    def atom(self) -> float:
-        return self.epsilon
+    def atom(self) -> float | None:
+        return self.epsilon or None
 
     def rdp(self, orders: Floats) -> Floats:
         """Mironov 2017, Table II."""
@@ -61,7 +64,7 @@ class Laplace(Mechanism):
 
     def curve(self, sensitivity: float) -> LaplaceCurve:
         """`sensitivity`: L1 distance of neighbouring sums, in clips; at least one contribution moves."""
-        if sensitivity < 1:
+        if not sensitivity >= 1:
             raise InvalidInput(f"sensitivity is in units of clip and at least 1, got {sensitivity}")
         return LaplaceCurve(math.inf if self.scale == 0 else sensitivity / self.scale)
 

@@ -36,7 +36,7 @@ class NoisyMax(Mechanism):
 
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity`: how many rows a neighbour changes; each row costs 1/scale."""
-        if sensitivity < 1:
+        if not sensitivity >= 1:
             raise InvalidInput(f"a neighbour changes at least one row, got {sensitivity}")
         return PureCurve(math.inf if self.scale == 0 else sensitivity / self.scale)
 

@@ -4,7 +4,7 @@ Amplification (add/remove; Li et al. 2012, Balle et al. 2018): if (Q, P) dominat
 and without the record, the sampled one is dominated by ((1-q)P + qQ, P). With q = rate and
 e^{e'} = (e^e - 1 + q)/q the two directions are
     H_{e^e}((1-q)P + qQ || P) = q H_{e^e'}(Q || P)                          for e^e > 1 - q, else 1 - e^e
-    H_{e^e}(P || (1-q)P + qQ) = q e^{e + e''} H_{e^-e''}(P || Q), e^{e''} = (e^-e - 1 + q)/q, else 0.
+    H_{e^e}(P || (1-q)P + qQ) = (1 - (1-q) e^e) H_{e^-e''}(P || Q), e^{e''} = (e^-e - 1 + q)/q, else 0.
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ def require_rate(rate: float) -> None:
         raise InvalidInput(f"a sampling rate must lie in (0, 1], got {rate}")
 
 
-def _solve(epsilons: Floats, rate: float) -> tuple[NDArray[np.bool_], Floats]:
+def inner_epsilon(epsilons: Floats, rate: float) -> tuple[NDArray[np.bool_], Floats]:
     """Where e^epsilon > 1 - rate, and there the solution of e^inner = (e^epsilon - 1 + rate)/rate."""
-    excess = np.expm1(np.minimum(epsilons, 700.0)) + rate
-    live = excess > 0
-    return live, np.asarray(np.log(np.where(live, excess, 1.0) / rate))
+    near = np.expm1(np.minimum(epsilons, 1.0)) + rate
+    live = near > 0
+    # Far from zero the exponential would overflow; e^e - 1 + q = e^e (1 - (1-q) e^-e).
+    far = epsilons + np.log1p((rate - 1) * np.exp(-np.maximum(epsilons, 1.0)))
+    return live, np.asarray(np.where(epsilons > 1, far, np.log(np.where(live, near, 1.0))) - np.log(rate))
 
 
 def amplified(base: Curve, rate: float, epsilons: Floats) -> tuple[Floats, Floats]:
     """Both directions of the amplified hockey-stick curve; see the module's equations."""
-    live, inner = _solve(epsilons, rate)
+    live, inner = inner_epsilon(epsilons, rate)
     up = base.deltas(inner)
-    live_back, inner_back = _solve(-epsilons, rate)
+    live_back, inner_back = inner_epsilon(-epsilons, rate)
     down = base.deltas(-inner_back)
     if up is None or down is None:
         raise InvalidInput(f"{type(base).__name__} has no hockey-stick curve to amplify")
     remove = np.where(live, rate * up[0], -np.expm1(np.minimum(epsilons, 0.0)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        add = np.where(live_back, rate * np.exp(epsilons + inner_back) * down[1], 0.0)
+    kept = 1 - (1 - rate) * np.exp(np.where(live_back, epsilons, 0.0))
+    add = np.where(live_back, kept * down[1], 0.0)
     return np.clip(remove, 0.0, 1.0), np.clip(add, 0.0, 1.0)
 
 
@@ -88,7 +90,7 @@ class PoissonCurve(Curve):
         with np.errstate(divide="ignore"):
             log_keep, log_rate = np.log1p(-self.rate), np.log(self.rate)
         log_choose = gammaln(order + 1) - gammaln(terms + 1) - gammaln(order - terms + 1)
-        left_out = np.where(order > terms, (order - terms) * log_keep, 0.0)
+        left_out = np.where(order > terms, np.maximum(order - terms, 1) * log_keep, 0.0)
         rest = log_choose + left_out + terms * log_rate + (terms - 1) * inner
         rest[1:] += np.log(factor)
         first = (order - 1) * log_keep + np.log1p((order - 1) * self.rate)

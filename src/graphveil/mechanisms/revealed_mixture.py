@@ -25,7 +25,7 @@ class RevealedMixture(Curve):
     def __post_init__(self) -> None:
         if len(self.weights) != len(self.curves) or not self.curves:
             raise InvalidInput("a mixture needs one weight for each of its curves")
-        if min(self.weights) < 0 or not math.isclose(sum(self.weights), 1.0, abs_tol=1e-9):
+        if min(self.weights) < 0 or not abs(math.fsum(self.weights) - 1) <= 1e-12:
             raise InvalidInput("the weights of a mixture must be non-negative and sum to 1")
 
     @property

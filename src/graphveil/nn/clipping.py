@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from graphveil.nn.features import by_record, unit_rows
 
-_ROUNDING = 1 + 1e-5
-"""Float32 norms may be this much too small; clip a little harder rather than exceed the bound."""
+_ROUNDING = 1 + 1e-9
+"""Computed norms may be a little too small; clip a little harder rather than exceed the bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +28,32 @@ class ExampleGradients:
     signals: tuple[Tensor, ...]
 
     def norms(self) -> Tensor:
-        """Length of each example's whole gradient, [m]."""
+        """Length of each example's whole gradient, float64 [m]."""
         pairs = zip(self.inputs, self.signals, strict=True)
-        squares = [a.square().sum(dim=1) * b.square().sum(dim=1) for a, b in pairs]
-        return torch.stack(squares).sum(dim=0).sqrt()
+        return _lengths(torch.stack([_lengths(a) * _lengths(b) for a, b in pairs], dim=1))
 
     def clipped_sum(self, clip: float) -> Tensor:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. Overflowed ones count zero."""
         norms = self.norms()
-        weights = torch.where(norms.isfinite(), clip / (norms * _ROUNDING).clamp(min=clip), 0.0)[:, None]
+        live = norms.isfinite()
+        if not bool(live.all()):
+            return ExampleGradients(_rows(self.inputs, live), _rows(self.signals, live)).clipped_sum(clip)
+        weights = (clip / (norms * _ROUNDING).clamp(min=clip))[:, None]
         products = []
         for a, b in zip(self.inputs, self.signals, strict=True):
             # float64: summation error must stay far below one clipped contribution.
-            products.append((a.double().T @ (b * weights).nan_to_num(0.0, 0.0, 0.0).double()).flatten())
+            products.append((a.double().T @ (b.double() * weights)).flatten())
         return torch.cat(products)
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    """Length of each row in float64, where squares of float32 neither underflow nor overflow, [m]."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return lengths
+
+
+def _rows(tensors: tuple[Tensor, ...], mask: Tensor) -> tuple[Tensor, ...]:
+    return tuple(tensor[mask] for tensor in tensors)
 
 
 def start_weights(sizes: tuple[int, ...]) -> list[Tensor]:

@@ -1,0 +1,26 @@
+# Everything is set up in .venv: Python 3.11+, pip and make are all that is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: demo test lint bench clean
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## Train a private GNN on the embedded graph and write demo/
+	$(BIN)/graphveil demo --out demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint ## Lint, type check and the whole test suite
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+clean:
+	rm -rf $(VENV) demo .bench

@@ -1,0 +1,281 @@
+"""What an experiment is: a TOML file, read strictly, that expands into independent tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from graphveil import datasets, discover
+from graphveil.core import InvalidInput, Reading, Unit
+from graphveil.method import Method
+
+SCHEMA = 1
+"""Version of tasks and records. Raise it when old records must not be mistaken for new ones."""
+
+QUICK_POINTS = 2
+"""Grid points that a quick run tries."""
+
+T = TypeVar("T")
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    """A repeated entry would count twice without a word."""
+    if not values or len(set(values)) != len(values):
+        raise ValueError("list at least one value, and each only once")
+    return values
+
+
+def _known_dataset(name: str) -> str:
+    if name not in datasets.names():
+        raise ValueError(f"unknown dataset {name!r}; known: {', '.join(datasets.names())}")
+    return name
+
+
+# JSON has no infinity, so it is spelled "inf" there, in TOML and in the hashed text alike.
+Number = Annotated[
+    float,
+    Field(strict=True),
+    BeforeValidator(lambda value: math.inf if value == "inf" else value),
+    PlainSerializer(lambda value: "inf" if value == math.inf else value, when_used="json"),
+]
+Epsilon = Annotated[Number, Field(gt=0)]
+Delta = Annotated[float, Field(strict=True, gt=0, lt=1)]
+Seed = Annotated[int, Field(strict=True, ge=0)]
+Dataset = Annotated[str, AfterValidator(_known_dataset)]
+Split = Literal["random", "public", "per_class"]
+Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
+Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
+Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
+Seeds = Annotated[tuple[Seed, ...], AfterValidator(_distinct)]
+
+
+class Model(BaseModel):
+    """Frozen, and deaf to keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Task(Model):
+    """One training run, fully described: two equal tasks give the same result."""
+
+    dataset: str
+    split: Split
+    seed: Seed
+    method: str
+    params: dict[str, Any]
+    """Every hyper-parameter, defaults included, so that a changed default is another task."""
+    unit: Unit
+    reading: Reading
+    epsilon: Epsilon
+    delta: Delta
+
+    def key(self) -> str:
+        """SHA-256 of the task's canonical JSON and the schema version."""
+        content = {"schema": SCHEMA, "task": self.model_dump(mode="json")}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Entry(Model):
+    """A method with its fixed hyper-parameters, its grid, and what it overrides of the experiment."""
+
+    name: str
+    label: str = Field(default_factory=lambda data: data.get("name", ""))
+    params: dict[str, Any] = {}
+    grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    datasets: Datasets | None = None
+    unit: Unit | None = None
+    readings: Readings | None = None
+    epsilons: Epsilons | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _known_method(cls, name: str) -> str:
+        return str(discover.method(name).name())
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        both = self.params.keys() & self.grid.keys()
+        if both:
+            raise ValueError(f"{min(both)} is both fixed in params and searched in grid; keep one")
+        self.points()
+        return self
+
+    def points(self) -> tuple[Method, ...]:
+        """The method at every combination of the grid's values, the last key varying fastest."""
+        kind = discover.method(self.name)
+        combinations = (dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values()))
+        return tuple(kind(**_typed(kind, self.params | chosen)) for chosen in combinations)
+
+
+class Published(Model):
+    """A figure that somebody printed for one cell of the table."""
+
+    dataset: Dataset
+    method: str
+    epsilon: Epsilon
+    reading: Reading
+    accuracy: Annotated[float, Field(strict=True, ge=0, le=1)]
+    source: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of the table: an entry on one dataset at one epsilon under one reading."""
+
+    dataset: str
+    entry: Entry
+    unit: Unit
+    reading: Reading
+    epsilon: float
+
+    @property
+    def place(self) -> tuple[str, str, str, float]:
+        """What tells this line from the others."""
+        return self.dataset, self.entry.label, self.reading.value, self.epsilon
+
+
+class Spec(Model):
+    """An experiment: every method on every dataset at every epsilon, over the same seeds."""
+
+    title: str
+    datasets: Datasets
+    split: Split = "random"
+    unit: Unit
+    delta: Delta
+    epsilons: Epsilons
+    seeds: Seeds
+    readings: Readings = (Reading.SOUND,)
+    methods: tuple[Entry, ...] = Field(alias="method", min_length=1)
+    published: tuple[Published, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        places = [cell.place for cell in self.cells()]
+        twice = {place for place in places if places.count(place) > 1}
+        if twice:
+            raise ValueError(f"method: two entries share the line {min(twice)}; give them different labels")
+        for cell in self.cells():
+            if cell.unit not in discover.method(cell.entry.name).units:
+                raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
+        for figure in self.published:
+            place = (figure.dataset, figure.method, figure.reading.value, figure.epsilon)
+            if place not in places:
+                raise ValueError(f"published: {place} is no line of this table, so nobody would see it")
+        return self
+
+    def cells(self, quick: bool = False) -> list[Cell]:
+        """The lines of the table, dataset by dataset; a quick run has each entry's first epsilon only."""
+        names = dict.fromkeys([*self.datasets, *(name for entry in self.methods for name in entry.datasets or ())])
+        return [
+            Cell(dataset, entry, entry.unit or self.unit, reading, epsilon)
+            for dataset in names
+            for entry in self.methods
+            if dataset in (entry.datasets or self.datasets)
+            for reading in entry.readings or self.readings
+            for epsilon in (entry.epsilons or self.epsilons)[: 1 if quick else None]
+        ]
+
+    def task(self, cell: Cell, point: Method, seed: int) -> Task:
+        """The run of one grid point of `cell` under one seed."""
+        described = point.describe()
+        described.pop("kind")
+        return Task(
+            dataset=cell.dataset,
+            split=self.split,
+            seed=seed,
+            method=point.name(),
+            params=described,
+            unit=cell.unit,
+            reading=cell.reading,
+            epsilon=cell.epsilon,
+            delta=self.delta,
+        )
+
+    def tasks(self, quick: bool = False) -> list[Task]:
+        """Every run, each once, those on the same graph together so that it is loaded once."""
+        found = [
+            self.task(cell, point, seed)
+            for cell in self.cells(quick)
+            for point in cell.entry.points()[: QUICK_POINTS if quick else None]
+            for seed in self.seeds[: 1 if quick else None]
+        ]
+        once = {task.key(): task for task in found}
+        return sorted(once.values(), key=lambda task: (task.dataset, task.seed))
+
+
+def load(path_or_name: str | Path) -> Spec:
+    """Read the TOML file at this path, or the packaged experiment of this name."""
+    path = _locate(path_or_name)
+    try:
+        return Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        raise InvalidInput("\n".join(f"{path}: {line}" for line in _complaints(error))) from None
+
+
+def names() -> list[str]:
+    """The experiments that come with the package, sorted."""
+    return sorted(path.stem for path in _home().glob("*.toml"))
+
+
+def _home() -> Path:
+    return Path(str(files("graphveil.bench"))) / "specs"
+
+
+def _locate(path_or_name: str | Path) -> Path:
+    name = str(path_or_name)
+    if name.endswith(".toml"):
+        return Path(name)
+    if name not in names():
+        raise InvalidInput(f"unknown experiment {name!r}; give a .toml file or one of: {', '.join(names())}")
+    return _home() / f"{name}.toml"
+
+
+def _complaints(error: ValidationError) -> list[str]:
+    """One line per problem, the key first."""
+    lines = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        said = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
+        lines.append(f"{key}: {said}" if key else said)
+    return lines
+
+
+def _typed(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyper-parameters in their declared types: 16 and 16.0 must be one task, and "16" an error."""
+    hints, known = get_type_hints(kind), [item.name for item in fields(kind)]
+    typed = {}
+    for key, value in values.items():
+        if key not in known:
+            raise InvalidInput(f"{kind.name()} has no hyper-parameter {key!r}; it has: {', '.join(known)}")
+        plain = tuple(value) if isinstance(value, list) else value
+        try:
+            typed[key] = TypeAdapter(hints[key]).validate_python(plain, strict=True)
+        except ValidationError as error:
+            raise InvalidInput(f"{key} is {value!r}: {error.errors()[0]['msg']}") from None
+    return typed

@@ -1,0 +1,483 @@
+"""The command line. Heavy imports wait until a command runs, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from graphveil.certificate import Release
+    from graphveil.graph import Graph
+    from graphveil.method import Method
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Private graph learning with proofs.")
+ledger_app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+bench_app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(bench_app, name="bench")
+
+_LOOSE = {"allow_extra_args": True, "ignore_unknown_options": True}
+_HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
+
+MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
+Data = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges is given.")]
+Edges = Annotated[Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")]
+Nodes = Annotated[Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")]
+Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
+Clean = Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")]
+Split = Annotated[str, typer.Option(help="random (75/10/15), public or per_class.")]
+Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
+Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
+Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; the noise is calibrated to it.")]
+Noise = Annotated[float | None, typer.Option(help="Noise multiplier instead of a target epsilon.")]
+Delta = Annotated[float | None, typer.Option(help="Delta; default: a power of ten below 1/(10 nodes).")]
+Seed = Annotated[int | None, typer.Option(help="Fixes everything, noise included: not for release.")]
+Secure = Annotated[bool, typer.Option("--secure", help="With --seed: keep the noise cryptographic.")]
+LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Show one method in full.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or the hyper-parameters of one."""
+    from graphveil import discover
+
+    kinds = [discover.method(name)] if name else list(discover.methods().values())
+    rows = [_method_row(kind) for kind in kinds]
+    if as_json:
+        _print_json(rows[0] if name else rows)
+    elif name:
+        typer.echo(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
+        _print_table([{"flag": f"--{k.replace('_', '-')}", "default": v} for k, v in rows[0]["parameters"].items()])
+    else:
+        _print_table([{"method": r["name"], "protects": ", ".join(r["units"]), "about": r["about"]} for r in rows])
+
+
+@app.command()
+def datasets(as_json: AsJson = False) -> None:
+    """List the datasets and whether their files are here."""
+    from graphveil.datasets import describe
+
+    rows = describe()
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(rows)
+
+
+@app.command(context_settings=_LOOSE, epilog=_HYPER)
+def account(
+    context: typer.Context,
+    method: MethodName,
+    unit: Unit,
+    epsilon: Epsilon = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    reading: Reading = "sound",
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 10_000,
+    features: Annotated[int, typer.Option(help="Number of features.")] = 128,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    train: Annotated[int | None, typer.Option(help="Number of training nodes; default 75 %.")] = None,
+    directed: Directed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
+    from graphveil import accounting, core
+    from graphveil.graph import Public
+    from graphveil.train import choose_noise, default_delta, plan_of
+
+    made = _build(method, context.args)
+    adjacency = core.Adjacency.of(unit, not directed)
+    charged = core.parse(core.Reading, reading, "reading")
+    public = Public.blank(nodes, features, classes, not directed, train)
+    spend = default_delta(nodes) if delta is None else core.require_delta(delta)
+    plans = plan_of(made, public, adjacency, charged)
+    chosen = choose_noise(plans, epsilon, noise, spend)
+    plan = plans(chosen)
+    answer = {
+        "method": made.name(),
+        "unit": adjacency.unit.value,
+        "protects": str(adjacency),
+        "reading": charged.value,
+        "epsilon": accounting.epsilon(plan, spend),
+        "delta": spend,
+        "noise": chosen,
+        "steps": [_step_row(step) for step in plan.steps],
+        "refuted": list(plan.refuted),
+        "assumes": list(plan.assumes),
+    }
+    if as_json:
+        _print_json(answer)
+        return
+    for key in ("method", "protects", "reading", "epsilon", "delta", "noise"):
+        typer.echo(f"{key:<10} {answer[key]}")
+    for step in plan.steps:
+        typer.echo(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
+    for reason in plan.refuted:
+        typer.echo(f"REFUTED    {reason}")
+
+
+@app.command(context_settings=_LOOSE, epilog=_HYPER)
+def train(
+    context: typer.Context,
+    method: MethodName,
+    unit: Unit,
+    dataset: Data = None,
+    epsilon: Epsilon = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    reading: Reading = "sound",
+    edges: Edges = None,
+    nodes: Nodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: Split = "random",
+    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    seed: Seed = None,
+    secure: Secure = False,
+    ledger: LedgerFile = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a private model, print its certificate, and save the release."""
+    import graphveil as gv
+    from graphveil.record import Stopwatch, record_of
+
+    made = _build(method, context.args)
+    _require_free(out)
+    graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
+    book = None if ledger is None else gv.Ledger(ledger)
+    with _progress(quiet), Stopwatch() as watch:
+        release = gv.train(
+            graph,
+            made,
+            epsilon=epsilon,
+            noise=noise,
+            delta=delta,
+            unit=unit,
+            reading=reading,
+            seed=seed,
+            secure=True if secure else None,
+            ledger=book,
+        )
+    entry = record_of(release, graph, watch)
+    if out is not None:
+        release.save(out)
+    if record is not None:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(json.dumps(_finite(entry), indent=2) + "\n")
+    if as_json:
+        _print_json(entry)
+    else:
+        _print_release(release, entry, out)
+
+
+@app.command()
+def infer(
+    release: Annotated[Path, typer.Argument(help="Release folder, as written by `train --out`.")],
+    dataset: Data = None,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: Split = "random",
+    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    epsilon: Annotated[float | None, typer.Option(help="Spend this on the given graph's own edges or nodes.")] = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    seed: Seed = None,
+    ledger: LedgerFile = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file for node, class and probabilities.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
+    import graphveil as gv
+
+    loaded = gv.load(release)
+    graph = None
+    if dataset is not None or edges is not None:
+        graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
+    cost = loaded.prediction_cost
+    if epsilon is not None or noise is not None:
+        if graph is None:
+            raise gv.InvalidInput("--epsilon and --noise spend budget on a graph: name a dataset or give --edges")
+        book = None if ledger is None else gv.Ledger(ledger)
+        with _progress(quiet):
+            loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
+        spent = loaded.certificate
+        cost = f"epsilon {spent.epsilon:.4f} at delta {spent.delta:g} of {graph.name!r}"
+    probabilities = loaded.predict_proba(graph)
+    labels = probabilities.argmax(dim=1)
+    if out is not None:
+        _write_predictions(out, labels.tolist(), probabilities.tolist())
+    if as_json:
+        _print_json({"cost": cost, "predictions": labels.tolist()})
+    else:
+        typer.echo(f"{len(labels)} predictions; cost: {cost}")
+        typer.echo(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the release and the summary.")] = Path("demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Train GAP at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
+    from graphveil.report import demonstrate
+
+    with _progress(quiet):
+        typer.echo(demonstrate(out))
+
+
+@ledger_app.command("open")
+def ledger_open(
+    path: Annotated[Path, typer.Argument(help="Ledger file; created if needed.")],
+    unit: Unit,
+    epsilon: Annotated[float, typer.Option(help="Budget for all releases together.")],
+    delta: Annotated[float, typer.Option(help="Delta of the budget.")],
+    dataset: Data = None,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+) -> None:
+    """Give a dataset its budget, once."""
+    import graphveil as gv
+
+    graph = _graph(dataset, edges, nodes, directed, clean, None, 0)
+    gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
+    typer.echo(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
+
+
+@ledger_app.command("show")
+def ledger_show(
+    path: Annotated[Path, typer.Argument(help="Ledger file.", exists=True, dir_okay=False)],
+    entries: Annotated[bool, typer.Option("--entries", help="List every reservation instead of the totals.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show budgets and what is spent of them, all plans composed tightly."""
+    import graphveil as gv
+
+    book = gv.Ledger(path)
+    rows = book.entries() if entries else [_account_row(item) for item in book.accounts()]
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(rows)
+
+
+@bench_app.command("run")
+def bench_run(
+    spec: Annotated[str, typer.Argument(help="A spec file, or the name of one that ships with graphveil.")],
+    out: Annotated[Path, typer.Option(help="Folder for the records; an interrupted run continues there.")] = Path(
+        ".bench"
+    ),
+    jobs: Annotated[int, typer.Option(help="Worker processes.", min=1)] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="A small part of the spec.")] = False,
+    results: Annotated[Path | None, typer.Option(help="Also write the table as JSON to this file.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run an experiment. What was finished before is not run again."""
+    from graphveil.bench import runner, table
+    from graphveil.bench.spec import load
+
+    wanted = load(spec)
+    with _progress(quiet):
+        records = runner.run(wanted, out=out, jobs=jobs, quick=quick)
+    rows = table.summarise(wanted, records)
+    if results is not None:
+        table.write(rows, results)
+    typer.echo(table.show(rows, json=as_json))
+
+
+@bench_app.command("show")
+def bench_show(
+    spec: Annotated[str, typer.Argument(help="A spec file, or the name of one that ships with graphveil.")],
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path(".bench"),
+    as_json: AsJson = False,
+) -> None:
+    """Show an experiment's table: mean, spread, and the published figure beside ours."""
+    from graphveil.bench import runner, table
+    from graphveil.bench.spec import load
+
+    wanted = load(spec)
+    typer.echo(table.show(table.summarise(wanted, runner.finished(wanted, out=out)), json=as_json))
+
+
+def main() -> None:
+    """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
+    from graphveil.core import GraphveilError
+
+    try:
+        app(standalone_mode=True)
+    except GraphveilError as error:
+        typer.secho(f"error: {error}", err=True, fg="red")
+        sys.exit(2)
+
+
+def _build(name: str, flags: list[str]) -> Method:
+    """The method with the hyper-parameters given as `--flag value` or `--flag=value`."""
+    from graphveil import core, discover
+
+    kind = discover.method(name)
+    known = {item.name: item for item in fields(kind)}
+    given: dict[str, Any] = {}
+    words = [part for flag in flags for part in (flag.split("=", 1) if flag.startswith("--") else [flag])]
+    for flag, value in zip(words[::2], [*words[1::2], None], strict=False):
+        key = flag.removeprefix("--").replace("-", "_")
+        if not flag.startswith("--") or key not in known or value is None:
+            options = ", ".join(f"--{item.replace('_', '-')}" for item in known)
+            raise core.InvalidInput(f"{name} has no option {flag!r} with a value; its hyper-parameters: {options}")
+        given[key] = _converted(value, type(known[key].default), flag)
+    made: Method = kind(**given)
+    return made
+
+
+def _converted(text: str, wanted: type, flag: str) -> Any:
+    from graphveil.core import InvalidInput
+
+    try:
+        if wanted is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return wanted(text)
+    except (KeyError, ValueError):
+        raise InvalidInput(f"{flag} takes a {wanted.__name__}, got {text!r}") from None
+
+
+def _graph(
+    dataset: str | None,
+    edges: Path | None,
+    nodes: Path | None,
+    directed: bool,
+    clean: bool,
+    split: str | None,
+    seed: int,
+) -> Graph:
+    """A named dataset, or the user's own two tables (split at random unless the node table says how)."""
+    import graphveil as gv
+
+    if (dataset is None) == (edges is None):
+        raise gv.InvalidInput("name a dataset, or give your own graph with --edges and --nodes")
+    if dataset is not None:
+        return gv.datasets.load(dataset, split=split or "random", seed=seed)
+    if nodes is None:
+        raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
+    graph = gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)  # type: ignore[union-attr, arg-type]
+    if bool(graph.train.any()) or split is None:
+        return graph
+    if split == "per_class":
+        return graph.per_class_split(seed=seed)
+    if split == "random":
+        return graph.random_split(seed=seed)
+    raise gv.InvalidInput(f"your own graph has no {split!r} split; use random or per_class, or a split column")
+
+
+def _require_free(out: Path | None) -> None:
+    """Refuse an unusable output folder before any budget is spent."""
+    from graphveil.core import InvalidInput
+
+    if out is not None and out.exists() and not (out / "manifest.json").exists() and any(out.iterdir()):
+        raise InvalidInput(f"{out} exists and is not a release folder; choose another --out")
+
+
+def _progress(silent: bool) -> AbstractContextManager[None]:
+    from graphveil.progress import quiet
+
+    return quiet() if silent else nullcontext()
+
+
+def _write_predictions(path: Path, labels: list[int], probabilities: list[list[float]]) -> None:
+    columns = ",".join(f"p{label}" for label in range(len(probabilities[0])))
+    lines = [f"node,class,{columns}"]
+    for node, (label, row) in enumerate(zip(labels, probabilities, strict=True)):
+        lines.append(f"{node},{label}," + ",".join(f"{value:.6f}" for value in row))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
+    typer.echo(release.certificate.card())
+    for part in ("val", "test"):
+        if entry[part] is not None:
+            typer.echo(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
+    if entry["scores_are_private"]:
+        typer.echo("  note        these scores are statistics of private labels; no certificate covers them")
+    typer.echo(f"  predict     {release.prediction_cost}")
+    if out is not None:
+        typer.echo(f"  saved       {out}")
+
+
+def _method_row(kind: type[Method]) -> dict[str, Any]:
+    module = sys.modules[kind.__module__]
+    parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
+    about = (module.__doc__ or "").strip().splitlines()[0]
+    return {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
+
+
+def _step_row(step: Any) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "times": step.times,
+        "act": step.act.describe(),
+        "claim": step.claim.describe(),
+        "why": step.why,
+    }
+
+
+def _account_row(item: Any) -> dict[str, Any]:
+    return {
+        "dataset": item.dataset,
+        "fingerprint": item.fingerprint[:12],
+        "protects": str(item.adjacency),
+        "budget": item.epsilon,
+        "delta": item.delta,
+        "spent": math.ceil(item.spent * 1e6) / 1e6 if math.isfinite(item.spent) else math.inf,
+        "entries": item.entries,
+        "uncommitted": item.open,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: write it as a string."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return "inf" if value == math.inf else value
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(_finite(value), indent=2))
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        typer.echo("nothing yet")
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*["" if value is None else _cell(value) for value in row.values()])
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

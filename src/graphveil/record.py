@@ -1,0 +1,68 @@
+"""One JSON record per run: what was run, what it cost, how good it was, how long it took."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from importlib.metadata import version
+from typing import Any, Self
+
+from graphveil.certificate import Release
+from graphveil.core import Unit
+from graphveil.graph import Graph
+
+SCHEMA = 1
+
+
+class Stopwatch:
+    """Wall seconds of a `with` block, and the largest memory of the process at its end."""
+
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+
+    def __enter__(self) -> Self:
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+        self.peak_mb = peak_mb()
+
+
+def peak_mb() -> float:
+    """Largest memory of this process so far, in 10^6 bytes."""
+    # Linux counts in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def versions() -> dict[str, str]:
+    """What computed a result."""
+    return {name: version(name) for name in ("graphveil", "torch")}
+
+
+def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any]:
+    """Plain values for JSON. The scores may be statistics of private labels; the record says so."""
+    certificate = release.certificate
+    plan, origin = certificate.plan, certificate.provenance
+    return {
+        "schema": SCHEMA,
+        "method": release.method.describe(),
+        "dataset": origin.dataset,
+        "split": origin.split,
+        "unit": plan.adjacency.unit.value,
+        "reading": plan.reading.value,
+        "epsilon": certificate.epsilon,
+        "sound_epsilon": certificate.sound_epsilon,
+        "delta": certificate.delta,
+        "noise": origin.noise,
+        "seed": origin.seed,
+        "secure": origin.secure,
+        "val": release.evaluate("val") if bool(graph.val.any()) else None,
+        "test": release.evaluate("test") if bool(graph.test.any()) else None,
+        "scores_are_private": plan.adjacency.unit is not Unit.EDGE,
+        "seconds": watch.seconds,
+        "peak_mb": watch.peak_mb,
+        "versions": versions(),
+    }

@@ -1,0 +1,196 @@
+"""Records: nothing is lost by a kill, nothing is computed twice, workers change nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+import torch
+
+from graphveil.bench import runner
+from graphveil.bench.spec import Spec, load
+from graphveil.core import InvalidInput
+
+
+def make(*methods: dict[str, Any], **changes: Any) -> Spec:
+    base = {"title": "t", "datasets": ["chain-s"], "unit": "node", "delta": 1e-5, "epsilons": [2], "seeds": [0, 1]}
+    return Spec.model_validate(base | changes | {"method": methods or (DPSGD,)})
+
+
+DPSGD = {"name": "dpsgd", "params": {"steps": 3}}
+
+SLOW = """
+import sys
+from pathlib import Path
+from graphveil.bench import runner, spec
+runner.run(spec.load(sys.argv[1]), out=Path(sys.argv[2]))
+"""
+
+
+def stamps(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("*.json")}
+
+
+def test_a_record_says_what_ran_and_what_came_out(tmp_path: Path) -> None:
+    [record] = runner.run(make(seeds=[5]), out=tmp_path)
+    assert record.task.seed == 5
+    assert record.result is not None
+    assert record.result.epsilon == record.result.sound_epsilon
+    assert 1.9 < record.result.epsilon <= 2.0
+    assert record.result.noise > 0
+    assert 0 <= record.result.val.accuracy <= 1
+    assert record.peak_mb > 10
+    assert set(record.versions) == {"graphveil", "torch"}
+    assert [path.name for path in tmp_path.iterdir()] == [f"{record.task.key()}.json"]
+
+
+def test_infinity_survives_the_file(tmp_path: Path) -> None:
+    spec = make({"name": "mlp", "params": {"epochs": 2}}, epsilons=["inf"], seeds=[0])
+    [first] = runner.run(spec, out=tmp_path)
+    [again] = runner.run(spec, out=tmp_path)
+    assert first == again
+    assert again.result is not None
+    assert again.result.epsilon == again.task.epsilon == math.inf
+
+
+def test_finished_records_are_kept_and_damaged_ones_made_again(tmp_path: Path) -> None:
+    spec = make(seeds=[0, 1, 2, 3])
+    records = runner.run(spec, out=tmp_path)
+    cut, strange, foreign, kept = (tmp_path / f"{record.task.key()}.json" for record in records)
+    cut.write_bytes(cut.read_bytes()[:100])
+    strange.write_text('{"schema_version": 1}')
+    foreign.write_bytes(kept.read_bytes())
+    before = stamps(tmp_path)
+    again = runner.run(spec, out=tmp_path)
+    changed = {name for name, stamp in stamps(tmp_path).items() if stamp != before[name]}
+    assert changed == {cut.name, strange.name, foreign.name}
+    assert [timeless(record) for record in again] == [timeless(record) for record in records]
+
+
+def test_records_of_another_schema_do_not_count(tmp_path: Path) -> None:
+    [record] = runner.run(make(seeds=[0]), out=tmp_path)
+    path = tmp_path / f"{record.task.key()}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 0}))
+    assert runner.finished(make(seeds=[0]), out=tmp_path) == []
+
+
+def test_killed_and_started_again(tmp_path: Path) -> None:
+    out, path = tmp_path / "out", tmp_path / "slow.toml"
+    path.write_text(
+        'title = "slow"\ndatasets = ["social"]\nunit = "node"\ndelta = 1e-5\nepsilons = [2]\n'
+        f"seeds = {list(range(6))}\n"
+        '[[method]]\nname = "dpsgd"\nparams = {steps = 800}\n'
+    )
+    process = subprocess.Popen([sys.executable, "-c", SLOW, str(path), str(out)])
+    deadline = time.monotonic() + 60
+    while not stamps(out) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = stamps(out)
+    assert 1 <= len(before) < 6
+    spec = load(path)
+    records = runner.run(spec, out=out)
+    after = stamps(out)
+    assert len(records) == len(after) == 6
+    assert {name: after[name] for name in before} == before
+
+
+def timeless(record: runner.Record) -> dict[str, Any]:
+    return record.model_dump(mode="json", exclude={"seconds", "peak_mb"})
+
+
+def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
+    methods = (
+        {"name": "dpsgd", "params": {"steps": 10}},
+        {"name": "mlp", "params": {"epochs": 10, "hidden": 8}, "epsilons": ["inf"]},
+        {"name": "gcn", "params": {"epochs": 5, "hidden": 8}, "epsilons": ["inf"]},
+    )
+    spec = make(*methods, datasets=["social"])
+    alone = runner.run(spec, out=tmp_path / "1")
+    together = runner.run(spec, out=tmp_path / "2", jobs=2)
+    assert [timeless(record) for record in alone] == [timeless(record) for record in together]
+    assert stamps(tmp_path / "1").keys() == stamps(tmp_path / "2").keys()
+
+
+def threads() -> tuple[int, int]:
+    return torch.get_num_threads(), numba.get_num_threads()
+
+
+def test_threads_are_taken_and_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def look(task: Any) -> tuple[None, str, float]:  # noqa: ARG001
+        seen.append(threads())
+        return None, "only looking", 0.0
+
+    monkeypatch.setattr(runner, "_attempt", look)
+    before = threads()
+    torch.set_num_threads(2)
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    try:
+        runner.run(make(), out=tmp_path)
+        assert threads() == (2, numba.config.NUMBA_NUM_THREADS)
+    finally:
+        torch.set_num_threads(before[0])
+        numba.set_num_threads(before[1])
+    assert seen == [(1, 1)] * 2
+
+
+def test_a_refused_task_is_recorded_and_tried_again(tmp_path: Path) -> None:
+    spec = make(DPSGD, {"name": "gcn"}, seeds=[0])
+    private, refused = runner.run(spec, out=tmp_path)
+    assert private.result is not None
+    assert refused.result is None
+    assert refused.failure.startswith("Unsupported: no amount of noise")
+    assert runner.finished(spec, out=tmp_path) == [private, refused]
+    before = stamps(tmp_path)
+    runner.run(spec, out=tmp_path)
+    changed = [name for name, stamp in stamps(tmp_path).items() if stamp != before[name]]
+    assert changed == [f"{refused.task.key()}.json"]
+
+
+def test_any_other_error_stops_the_run_but_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = runner._train
+
+    def breaks(graph: Any, task: Any) -> Any:
+        if task.seed == 1:
+            raise ZeroDivisionError("a bug")
+        return train(graph, task)
+
+    monkeypatch.setattr(runner, "_train", breaks)
+    with pytest.raises(ZeroDivisionError):
+        runner.run(make(seeds=[0, 1, 2]), out=tmp_path)
+    assert len(stamps(tmp_path)) == 1
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_error_in_a_worker_reaches_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(runner._perform(make().tasks(), tmp_path / "missing", jobs=2))
+
+
+def test_quick_runs_are_part_of_the_full_run(tmp_path: Path) -> None:
+    spec = make({**DPSGD, "grid": {"clip": [0.1, 0.2, 0.4]}}, epsilons=[2, 4])
+    quick = runner.run(spec, out=tmp_path, quick=True)
+    assert [(r.task.seed, r.task.epsilon, r.task.params["clip"]) for r in quick] == [(0, 2.0, 0.1), (0, 2.0, 0.2)]
+    assert {record.task.key() for record in quick} <= {task.key() for task in spec.tasks()}
+
+
+def test_configurations_of_one_graph_run_together() -> None:
+    tasks = make({**DPSGD, "grid": {"clip": [0.1, 0.2]}}, datasets=["social", "chain-s"]).tasks()
+    order = [(task.dataset, task.seed) for task in tasks]
+    assert order == sorted(order)
+
+
+def test_no_workers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="jobs must be at least 1"):
+        runner.run(make(), out=tmp_path, jobs=0)

@@ -1,0 +1,135 @@
+"""Experiments are read strictly, and hashed so that the same run has the same name for ever."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from graphveil.bench import spec
+from graphveil.core import InvalidInput, Reading, Unit
+
+GOOD = """
+title = "t"
+datasets = ["chain-s"]
+unit = "node"
+delta = 1e-5
+epsilons = [2, "inf"]
+seeds = [0, 1]
+[[method]]
+name = "dpsgd"
+params = {steps = 3}
+grid = {learning_rate = [16, 32], clip = [0.1, 1]}
+[[method]]
+name = "mlp"
+label = "floor"
+epsilons = [inf]
+"""
+
+
+def read(tmp_path: Path, text: str) -> spec.Spec:
+    path = tmp_path / "trial.toml"
+    path.write_text(text)
+    return spec.load(path)
+
+
+def test_reads_what_is_written(tmp_path: Path) -> None:
+    made = read(tmp_path, GOOD)
+    assert (made.unit, made.readings, made.epsilons) == (Unit.NODE, (Reading.SOUND,), (2.0, math.inf))
+    assert [entry.label for entry in made.methods] == ["dpsgd", "floor"]
+    assert [(p.learning_rate, p.clip, p.steps) for p in made.methods[0].points()] == [
+        (16.0, 0.1, 3), (16.0, 1.0, 3), (32.0, 0.1, 3), (32.0, 1.0, 3)
+    ]  # fmt: skip
+    assert [cell.place[1:] for cell in made.cells()] == [
+        ("dpsgd", "sound", 2.0), ("dpsgd", "sound", math.inf), ("floor", "sound", math.inf)
+    ]  # fmt: skip
+    assert len(made.tasks()) == 2 * (2 * 4 + 1)
+    assert len(made.tasks(quick=True)) == 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("seeds =", "seed =", "seed: unknown key"),
+        ('title = "t"', "", "title: Field required"),
+        ("[0, 1]", "[0, 0]", "seeds: list at least one value"),
+        ("[0, 1]", "[]", "seeds: list at least one value"),
+        ("[0, 1]", "[true]", "seeds.0"),
+        ("1e-5", "1.0", "delta"),
+        ('[2, "inf"]', "[0]", "epsilons.0"),
+        ('[2, "inf"]', "[nan]", "epsilons.0"),
+        ('[2, "inf"]', '["2"]', "epsilons.0"),
+        ('"chain-s"', '"chain-z"', "datasets.0: unknown dataset 'chain-z'"),
+        ('"node"', '"house"', "unit"),
+        ('"node"', '"edge"', "dpsgd does not protect the unit 'edge'"),
+        ('"dpsgd"', '"dpsdg"', "method.0.name: unknown method 'dpsdg'; did you mean: dpsgd"),
+        ("steps = 3", "step = 3", "method.0: dpsgd has no hyper-parameter 'step'"),
+        ("steps = 3", "steps = 3.5", "method.0: steps is 3.5"),
+        ("steps = 3", 'steps = "3"', "method.0: steps is '3'"),
+        ("steps = 3", "steps = 0", "method.0: dpsgd needs"),
+        ("steps = 3", "clip = 3.0", "method.0: clip is both fixed"),
+        ("[16, 32]", "[]", "method.0.grid.learning_rate"),
+        ('name = "mlp"\nlabel = "floor"', 'name = "mlp"\nlabel = "dpsgd"', "two entries share the line"),
+        ("[16, 32]", "[16, 32", "not valid TOML"),
+    ],
+)
+def test_errors_name_the_file_and_the_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    with pytest.raises(InvalidInput, match=re.escape(said)) as caught:
+        read(tmp_path, GOOD.replace(old, new, 1))
+    assert "trial.toml" in str(caught.value)
+
+
+def test_a_published_figure_needs_a_line_to_stand_on(tmp_path: Path) -> None:
+    figure = '[[published]]\ndataset = "chain-s"\nmethod = "floor"\nreading = "sound"\nsource = "s"\n'
+    assert read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5').published[0].accuracy == 0.5
+    with pytest.raises(InvalidInput, match="no line of this table"):
+        read(tmp_path, f"{GOOD}{figure}epsilon = 2\naccuracy = 0.5")
+    with pytest.raises(InvalidInput, match=r"published\.0\.accuracy"):
+        read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 50.0')
+
+
+def test_missing_files_and_unknown_names() -> None:
+    with pytest.raises(InvalidInput, match=r"nowhere\.toml cannot be read"):
+        spec.load("nowhere.toml")
+    with pytest.raises(InvalidInput, match=r"'flor'; give a \.toml file or one of: floor"):
+        spec.load("flor")
+
+
+@pytest.mark.parametrize("name", spec.names())
+def test_packaged_experiments_are_valid(name: str) -> None:
+    assert spec.load(name).tasks()
+
+
+def test_the_name_of_a_task_never_changes() -> None:
+    task = spec.Task(
+        dataset="social",
+        split="random",
+        seed=3,
+        method="dpsgd",
+        params={"steps": 3, "clip": 0.1},
+        unit=Unit.NODE,
+        reading=Reading.SOUND,
+        epsilon=math.inf,
+        delta=1e-5,
+    )
+    text = (
+        '{"schema":1,"task":{"dataset":"social","delta":1e-05,"epsilon":"inf","method":"dpsgd",'
+        '"params":{"clip":0.1,"steps":3},"reading":"sound","seed":3,"split":"random","unit":"node"}}'
+    )
+    assert task.key() == hashlib.sha256(text.encode()).hexdigest()
+    assert task.model_copy(update={"params": {"clip": 0.1, "steps": 3}}).key() == task.key()
+    assert task.model_copy(update={"seed": 4}).key() != task.key()
+    assert spec.Task.model_validate_json(task.model_dump_json()) == task
+
+
+def test_whole_and_decimal_numbers_are_one_task(tmp_path: Path) -> None:
+    one, other = read(tmp_path, GOOD), read(tmp_path, GOOD.replace("[16, 32]", "[16.0, 32.0]").replace("[2,", "[2.0,"))
+    assert [task.key() for task in one.tasks()] == [task.key() for task in other.tasks()]
+
+
+def test_a_default_belongs_to_the_task(tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).tasks()[0].params["momentum"] == 0.0

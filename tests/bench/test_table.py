@@ -1,0 +1,173 @@
+"""The table: tuned on validation, reported on test, beside the published figure."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphveil.bench import runner, spec, table
+from graphveil.bench.spec import Spec
+
+CLIPS = (0.1, 0.2, 0.4)
+
+
+def make(**changes: Any) -> Spec:
+    base = {
+        "title": "t",
+        "datasets": ["social"],
+        "unit": "node",
+        "delta": 1e-5,
+        "epsilons": [2],
+        "seeds": [0, 1],
+        "method": [{"name": "dpsgd", "label": "ours", "grid": {"clip": list(CLIPS)}}],
+    }
+    return Spec.model_validate(base | changes)
+
+
+def record(made: Spec, point: int, seed: int, val: float, test: float, spent: float = 1.5) -> runner.Record:
+    cell = made.cells()[0]
+    return runner.Record(
+        schema_version=spec.SCHEMA,
+        task=made.task(cell, cell.entry.points()[point], seed),
+        result=runner.Result(
+            epsilon=spent,
+            sound_epsilon=spent + 1,
+            delta=1e-5,
+            noise=1.0,
+            val=runner.Scores(accuracy=val, f1=0.0),
+            test=runner.Scores(accuracy=test, f1=0.0),
+        ),
+        seconds=1.0,
+        peak_mb=1.0,
+        versions={},
+    )
+
+
+def failed(made: Spec, point: int, seed: int) -> runner.Record:
+    return record(made, point, seed, 0, 0).model_copy(update={"result": None, "failure": "Unsupported: no"})
+
+
+def grid(made: Spec, scores: list[list[tuple[float, float]]]) -> list[runner.Record]:
+    """Records from scores[point][seed] = (validation, test)."""
+    return [record(made, point, seed, *pair) for point, pairs in enumerate(scores) for seed, pair in enumerate(pairs)]
+
+
+def test_validation_chooses_even_where_test_disagrees() -> None:
+    made = make()
+    records = grid(made, [[(0.6, 0.9), (0.6, 0.9)], [(0.8, 0.2), (0.6, 0.4)], [(0.9, 0.95), (0.4, 0.95)]])
+    [row] = table.summarise(made, records)
+    assert row.tuned == {"clip": 0.2}
+    assert row.params["clip"] == 0.2
+    assert row.params["steps"] == 100
+    assert row.validation == pytest.approx(0.7)
+    assert row.test == pytest.approx(0.3)
+
+
+def test_test_scores_cannot_change_the_choice() -> None:
+    made = make()
+    scores = [[(0.6, t), (0.6, t)] for t in (0.1, 0.9, 0.5)]
+    assert {table.summarise(made, grid(made, scores[k:] + scores[:k]))[0].tuned["clip"] for k in range(3)} == {0.1}
+
+
+def test_spread_over_the_seeds() -> None:
+    made = make(seeds=[0, 1, 2], method=[{"name": "dpsgd"}])
+    [row] = table.summarise(made, grid(made, [[(0.5, 0.5), (0.5, 0.8), (0.5, 0.2)]]))
+    assert row.seeds == 3
+    assert row.test == pytest.approx(0.5)
+    assert row.std == pytest.approx(0.3)
+    assert row.stderr == pytest.approx(0.3 / math.sqrt(3))
+    assert (row.best, row.best_seed) == (0.8, 1)
+    assert row.selection == "fixed"
+
+
+def test_one_seed_has_no_spread() -> None:
+    made = make(seeds=[7], method=[{"name": "dpsgd"}])
+    [row] = table.summarise(made, [record(made, 0, 7, 0.5, 0.6)])
+    assert (row.seeds, row.test, row.std, row.stderr, row.best_seed) == (1, 0.6, None, None, 7)
+
+
+def test_the_certificate_is_the_worst_over_the_seeds() -> None:
+    made = make()
+    [row] = table.summarise(made, [record(made, 0, 0, 0.5, 0.5, 1.5), record(made, 0, 1, 0.5, 0.5, 1.75)])
+    assert (row.certificate_epsilon, row.sound_epsilon) == (1.75, 2.75)
+
+
+def test_a_half_run_point_does_not_compete() -> None:
+    made = make()
+    full = [record(made, 0, 0, 0.5, 0.5), record(made, 0, 1, 0.5, 0.5)]
+    [row] = table.summarise(made, [*full, record(made, 1, 0, 0.9, 0.9), failed(made, 1, 1)])
+    assert row.tuned == {"clip": 0.1}
+    assert (row.seeds, row.failed, row.failure) == (2, 1, "Unsupported: no")
+
+
+def test_a_line_without_a_result_is_not_hidden() -> None:
+    made = make()
+    [row] = table.summarise(made, [failed(made, point, 0) for point in range(3)])
+    assert (row.seeds, row.failed, row.test, row.certificate_epsilon) == (0, 3, None, None)
+    assert "3: Unsupported: no" in table.show([row])
+    assert table.summarise(made, []) == []
+    assert table.show([]) == "no records"
+
+
+@pytest.mark.parametrize(
+    ("method", "unit", "said"),
+    [
+        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "node", "tuned on validation, cost not charged"),
+        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "label", "tuned on validation, cost not charged"),
+        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "edge", "tuned on validation (public)"),
+        ({"name": "mlp", "grid": {"hidden": [4]}}, "node", "fixed"),
+        ({"name": "mlp", "grid": {"hidden": [4, 8]}, "unit": "edge"}, "node", "tuned on validation (public)"),
+    ],
+)
+def test_rows_state_how_they_were_tuned(method: dict[str, Any], unit: str, said: str) -> None:
+    made = make(unit=unit, method=[method])
+    [row] = table.summarise(made, [record(made, 0, 0, 0.5, 0.5)])
+    assert row.selection == said
+
+
+def test_the_published_figure_stands_beside_ours(tmp_path: Path) -> None:
+    place = {"dataset": "social", "method": "ours", "epsilon": 2, "reading": "sound"}
+    figure = place | {"accuracy": 0.75, "source": "X, Table 2"}
+    made = make(epsilons=[1, 2], published=[figure])
+    near = make(epsilons=[2])
+    rows = table.summarise(made, [*grid(made, [[(0.5, 0.6)]]), *grid(near, [[(0.5, 0.7)]])])
+    assert [(row.epsilon, row.published, row.source) for row in rows] == [(1.0, None, ""), (2.0, 0.75, "X, Table 2")]
+    assert rows[0].difference is None
+    assert rows[1].difference == pytest.approx(-0.05)
+    text = table.show(rows)
+    assert in_order(text.splitlines()[3], "75.00", "-5.00", "X, Table 2")
+    table.write(rows, tmp_path / "deep" / "t.json")
+    assert json.loads((tmp_path / "deep" / "t.json").read_text()) == json.loads(table.show(rows, json=True))
+
+
+def in_order(line: str, *parts: str) -> bool:
+    """Whether the parts stand in the line, in this order."""
+    places = [line.find(part) for part in parts]
+    return -1 not in places and places == sorted(places)
+
+
+def test_text_is_aligned_and_json_is_sorted() -> None:
+    made = make(epsilons=["inf"])
+    rows = table.summarise(made, [record(made, 0, seed, 0.5, 0.5 + seed / 10, math.inf) for seed in (0, 1)])
+    head, rule, line = table.show(rows).splitlines()
+    assert line.index("55.00") == head.index(" test") + 1
+    assert "published" not in head
+    assert set(rule) == {"-", " "}
+    [plain] = json.loads(table.show(rows, json=True))
+    assert list(plain) == sorted(plain)
+    assert plain["epsilon"] == plain["certificate_epsilon"] == "inf"
+
+
+def test_epsilon_is_never_rounded_down() -> None:
+    made = make()
+    assert "1.501" in table.show(table.summarise(made, [record(made, 0, 0, 0.5, 0.5, 1.5001)]))
+
+
+def test_smoke_from_file_to_table(tmp_path: Path) -> None:
+    made = spec.load("smoke")
+    rows = table.summarise(made, runner.run(made, out=tmp_path, progress=False))
+    assert [(row.method, row.epsilon, row.seeds) for row in rows] == [("dpsgd", 2.0, 2), ("mlp", math.inf, 2)]

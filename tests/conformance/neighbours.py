@@ -1,0 +1,148 @@
+"""Small graphs, their neighbours under every adjacency, and a session that watches how far queries move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil.arcs import Csr
+from graphveil.core import Adjacency, Floats, Query, Step, Unit
+from graphveil.graph import Graph, Public, Sealed
+from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
+from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
+from graphveil.mechanisms.poisson import Poisson, PoissonCurve
+from graphveil.noise import Seeded
+from graphveil.session import Session
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A small graph in a form that is easy to change: dense adjacency bool [n, n], x [n, d], y [n]."""
+
+    links: np.ndarray[Any, Any]
+    x: Tensor
+    y: Tensor
+    undirected: bool
+
+    @classmethod
+    def random(cls, rng: np.random.Generator, undirected: bool, nodes: int | None = None) -> Sketch:
+        """Random size, density, features and labels; every class of three is present."""
+        n = int(rng.integers(4, 10)) if nodes is None else nodes
+        links = rng.random((n, n)) < rng.random()
+        links = np.triu(links, 1) if undirected else links & ~np.eye(n, dtype=bool)
+        y = torch.from_numpy(rng.permutation(np.arange(n) % 3))
+        x = torch.from_numpy(rng.standard_normal((n, 4)).astype(np.float32) * 10 ** rng.uniform(-2, 2))
+        return cls(links | links.T if undirected else links, x, y, undirected)
+
+    def toggled(self, u: int, v: int) -> Sketch:
+        """With the edge (or arc) between u and v added or removed."""
+        links = self.links.copy()
+        links[u, v] ^= True
+        if self.undirected:
+            links[v, u] = links[u, v]
+        return Sketch(links, self.x, self.y, self.undirected)
+
+    def blanked(self, v: int) -> Sketch:
+        """Without node v: no edges, no label, zero features."""
+        links, x, y = self.links.copy(), self.x.clone(), self.y.clone()
+        links[v, :] = links[:, v] = False
+        x[v], y[v] = 0.0, -1
+        return Sketch(links, x, y, self.undirected)
+
+    def replaced(self, v: int, row: Tensor | None, label: int) -> Sketch:
+        """With node v's label, and features if given, changed."""
+        x, y = self.x.clone(), self.y.clone()
+        y[v] = label
+        if row is not None:
+            x[v] = row
+        return Sketch(self.links, x, y, self.undirected)
+
+    def adj(self) -> Csr:
+        targets, sources = np.nonzero(self.links)
+        return Csr.from_edge_index(sources, targets, len(self.y))
+
+    def graph(self) -> Graph:
+        """As a library graph in which two thirds of the nodes train."""
+        train = torch.arange(len(self.y)) % 3 != 2
+        none = torch.zeros_like(train)
+        return Graph(self.x, self.adj(), self.y, 3, self.undirected, train, none, ~train, "sketch", "thirds")
+
+    def sealed(self, public: Public) -> Sealed:
+        """The same kind of seal as `public`, around this sketch; blanked nodes are allowed."""
+        return Sealed(self.x, self.y, self.adj(), public)
+
+
+def neighbour(sketch: Sketch, unit: Unit, rng: np.random.Generator) -> Sketch:
+    """A random neighbour under the unit's usual relation."""
+    n = len(sketch.y)
+    u, v = rng.choice(n, size=2, replace=False)
+    if unit is Unit.EDGE:
+        return sketch.toggled(int(u), int(v))
+    if unit is Unit.NODE:
+        return sketch.blanked(int(u))
+    row = torch.from_numpy(rng.standard_normal(sketch.x.shape[1]).astype(np.float32) * 10 ** rng.uniform(-2, 2))
+    return sketch.replaced(int(u), row if unit is Unit.FEATURES else None, int(rng.integers(3)))
+
+
+class Silent(Seeded):
+    """Seeded coins but no noise: shows the bounded query itself. Lives in the tests alone."""
+
+    def normal(self, count: int) -> Floats:
+        return np.zeros(count)
+
+    def laplace(self, count: int) -> Floats:
+        return np.zeros(count)
+
+    def gumbel(self, count: int) -> Floats:
+        return np.zeros(count)
+
+
+@dataclass
+class Probe(Session):
+    """A session on one graph that asks every query of a neighbour too, with the same coins and no noise."""
+
+    session: Session
+    here: Sealed
+    there: Sealed
+    worst: float = 0.0
+    releases: int = 0
+    outputs: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.public, self.plan = self.session.public, self.session.plan
+
+    def release(self, name: str, query: Query) -> Tensor:
+        step = self.plan.step(name)
+        self.releases += 1
+        pair = []
+        for sealed in (self.here, self.there):
+            with sealed.opened():
+                pair.append(step.act.apply(sealed, query, Silent(self.releases)).double())
+        order, claimed = claimed_move(step)
+        moved = float(torch.linalg.vector_norm((pair[0] - pair[1]).flatten(), ord=order))
+        self.worst = max(self.worst, moved / claimed)
+        return self.session.release(name, query)
+
+
+def claimed_move(step: Step) -> tuple[int, float]:
+    """(norm, length): how far the claim says a neighbour can move the bounded query, given the coins."""
+    act, claim = step.act, step.claim
+    while isinstance(act, Poisson | FixedSize):
+        act = act.inner
+    while isinstance(claim, PoissonCurve | FixedSizeCurve):
+        claim = claim.base
+    if isinstance(act, Gaussian) and isinstance(claim, GaussianCurve):
+        return 2, claim.mu * act.std * act.clip
+    if isinstance(act, Laplace) and isinstance(claim, LaplaceCurve):
+        return 1, claim.epsilon * act.scale * act.clip
+    raise AssertionError(f"say here how far {type(claim).__name__} lets {type(act).__name__} move")
+
+
+def adjacencies(units: frozenset[Unit]) -> list[Adjacency]:
+    """Every adjacency of these units, directed and undirected."""
+    return [Adjacency.of(unit, undirected) for unit in sorted(units) for undirected in (True, False)]

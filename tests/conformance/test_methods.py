@@ -1,0 +1,290 @@
+"""The contract of every method. A new file in methods/ is found here without editing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from neighbours import Probe, Sketch, adjacencies, neighbour
+from torch import Tensor
+
+import graphveil as gv
+from graphveil import accounting, discover
+from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
+from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.method import Method, State
+from graphveil.noise import Seeded
+from graphveil.session import Session
+
+REPOSITORY = Path(__file__).parents[2]
+SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()]
+
+
+def refusal(method: Method, adjacency: Adjacency) -> str:
+    """Why the method has no plan for this adjacency; empty if it has one."""
+    try:
+        method.plan(Public.blank(9, 4, 3, adjacency.undirected), adjacency, Reading.SOUND, 1.0)
+    except Unsupported as reason:
+        return str(reason)
+    return ""
+
+
+PAIRS = [(method, adjacency) for method in SPECIMENS for adjacency in adjacencies(method.units)]
+CASES = [
+    pytest.param(method, adjacency, id=f"{number}-{method.name()}-{adjacency.unit}-{adjacency.undirected}")
+    for number, (method, adjacency) in enumerate(PAIRS)
+    if not refusal(method, adjacency)
+]
+
+
+def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Sealed]:
+    sketch = Sketch.random(np.random.default_rng(seed), adjacency.undirected, nodes=9)
+    public, sealed = sketch.graph().seal(adjacency)
+    return sketch, public, sealed
+
+
+def test_methods_are_found() -> None:
+    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= set(discover.methods())
+
+
+def test_refusals_explain_themselves() -> None:
+    """A method may refuse some settings of a unit it supports, but never all of them, and never silently."""
+    for kind in discover.methods().values():
+        for adjacency in adjacencies(kind.units):
+            reasons = [refusal(method, adjacency) for method in kind.specimens()]
+            assert not all(reasons), f"{kind.__name__} claims {adjacency.unit} but refuses it"
+            assert all(len(reason) > 20 for reason in reasons if reason)
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_plan_is_pure(method: Method, adjacency: Adjacency) -> None:
+    """The same plan twice, and the same plan for a neighbouring graph: it cannot depend on private data."""
+    sketch, public, _ = sketched(adjacency)
+    other, _ = neighbour_public(sketch, adjacency)
+    first = method.plan(public, adjacency, Reading.SOUND, 2.0)
+    assert first == method.plan(public, adjacency, Reading.SOUND, 2.0)
+    assert first == method.plan(other, adjacency, Reading.SOUND, 2.0)
+
+
+def neighbour_public(sketch: Sketch, adjacency: Adjacency) -> tuple[Public, Sealed]:
+    """The public view of a graph with other private parts and the same public ones."""
+    other = Sketch.random(np.random.default_rng(99), adjacency.undirected, nodes=len(sketch.y))
+    private = adjacency.private
+    mixed = Sketch(
+        other.links if "edges" in private else sketch.links,
+        other.x if "x" in private else sketch.x,
+        other.y if "y" in private else sketch.y,
+        sketch.undirected,
+    )
+    return mixed.graph().seal(adjacency)
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_epsilon_falls_as_noise_grows(method: Method, adjacency: Adjacency) -> None:
+    _, public, _ = sketched(adjacency)
+    plans = [method.plan(public, adjacency, Reading.SOUND, noise) for noise in (1.0, 2.0, 4.0)]
+    spent = [accounting.epsilon(plan, 1e-5) for plan in plans]
+    assert spent[0] >= spent[1] >= spent[2]
+    assert spent[0] > spent[2] or spent[0] in (0.0, float("inf"))
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_both_readings_run_the_same_acts(method: Method, adjacency: Adjacency) -> None:
+    _, public, _ = sketched(adjacency)
+    sound = method.plan(public, adjacency, Reading.SOUND, 3.0)
+    published = method.plan(public, adjacency, Reading.PUBLISHED, 3.0)
+    assert [(s.name, s.act, s.times) for s in sound.steps] == [(s.name, s.act, s.times) for s in published.steps]
+    assert not sound.refuted
+    assert accounting.epsilon(published, 1e-5) <= accounting.epsilon(sound, 1e-5) * (1 + 1e-9)
+    if accounting.epsilon(published, 1e-5) < accounting.epsilon(sound, 1e-5) * (1 - 1e-2):
+        assert published.refuted, "a published claim below the sound one must say why it is false"
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_every_step_points_at_its_proof(method: Method, adjacency: Adjacency) -> None:
+    _, public, _ = sketched(adjacency)
+    for step in method.plan(public, adjacency, Reading.SOUND, 3.0).steps:
+        assert (REPOSITORY / step.why).is_file(), f"{step.why} is missing"
+    assert (REPOSITORY / "docs" / "methods" / f"{method.name()}.md").is_file()
+
+
+# --- The tripwire: fit is a function of public data and released outputs, and of nothing else. ---
+
+
+class Recorder(Session):
+    """Keeps every released output."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.outputs: list[Tensor] = []
+
+    def release(self, name: str, query: Query) -> Tensor:
+        self.outputs.append(super().release(name, query))
+        return self.outputs[-1].clone()
+
+
+class Replayer(Session):
+    """Runs every query on its own private data, then answers with what another session had released."""
+
+    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Seeded, outputs: list[Tensor]) -> None:
+        super().__init__(public, sealed, plan, source)
+        self._outputs = iter(outputs)
+
+    def release(self, name: str, query: Query) -> Tensor:
+        super().release(name, query)
+        return next(self._outputs).clone()
+
+
+def interference(method: Method, adjacency: Adjacency) -> bool:
+    """Whether the result of fit changes with the private data although every released output is the same."""
+    sketch, public, sealed = sketched(adjacency)
+    plan = method.plan(public, adjacency, Reading.SOUND, 3.0)
+    _, other = neighbour_public(sketch, adjacency)
+    recorder = Recorder(public, sealed, plan, Seeded(0))
+    first = seeded_fit(method, recorder)
+    second = seeded_fit(method, Replayer(public, other, plan, Seeded(0), recorder.outputs))
+    return any(not torch.equal(first[name], second[name]) for name in first)
+
+
+def seeded_fit(method: Method, session: Session) -> State:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return method.fit(session)
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_tripwire(method: Method, adjacency: Adjacency) -> None:
+    assert not interference(method, adjacency)
+
+
+@dataclass(frozen=True)
+class _Leaky(Method):
+    """Releases a noisy number, and uses private data behind the session's back in one of three ways."""
+
+    units = frozenset({Unit.EDGE, Unit.NODE})
+    how: str = "seal"
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        act = Gaussian(noise)
+        return Plan(adjacency, reading, (gv.Step("sum", act, act.curve(1), 1, why=""),))
+
+    def fit(self, session: Session) -> State:
+        loot: list[Any] = []
+        session.release("sum", partial(_steal, loot=loot))
+        if self.how == "seal":
+            return {"stolen": torch.tensor(loot[0].adj.num_arcs)}
+        if self.how == "tensor":
+            return {"stolen": loot[0].public.train.double() * loot[1].double().sum()}
+        return {"stolen": torch.tensor(session._sealed.adj.num_arcs)}
+
+
+class _Zero:
+    def clipped_sum(self, clip: float) -> Tensor:  # noqa: ARG002
+        return torch.zeros(1)
+
+
+def _steal(sealed: Sealed, loot: list[Any]) -> _Zero:
+    loot += [sealed, sealed.x.clone() if sealed.public.x is None else torch.tensor(sealed.adj.num_arcs)]
+    return _Zero()
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_tripwire_fires_on_a_seal_kept_from_a_release(unit: str) -> None:
+    with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+        interference(_Leaky("seal"), Adjacency.of(unit))
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_tripwire_fires_on_the_session_s_own_seal(unit: str) -> None:
+    with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+        interference(_Leaky("session"), Adjacency.of(unit))
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_tripwire_sees_a_smuggled_tensor(unit: str) -> None:
+    assert interference(_Leaky("tensor"), Adjacency.of(unit))
+
+
+# --- Sensitivity: no neighbour moves a bounded query further than its claim says. ---
+
+
+def worst_move(method: Method, adjacency: Adjacency, reading: Reading, sketch: Sketch, near: Sketch) -> float:
+    """Largest move over all releases of a fit, as a share of what the claim allows."""
+    public, sealed = sketch.graph().seal(adjacency)
+    plan = method.plan(public, adjacency, reading, 3.0)
+    if any(step.claim.infinite for step in plan.steps) or not plan.steps:
+        return 0.0
+    session = Session(public, sealed, plan, Seeded(1))
+    probe = Probe(session, sketch.sealed(public), near.sealed(public))
+    seeded_fit(method, probe)
+    assert probe.releases == sum(step.times for step in plan.steps)
+    return probe.worst
+
+
+def search(method: Method, adjacency: Adjacency, reading: Reading, tries: int, climbs: int) -> float:
+    """Random neighbouring pairs, then hill-climbing from the worst: change the graph, keep what moves more."""
+    rng = np.random.default_rng(7)
+    best, best_pair = -1.0, None
+    for turn in range(tries + climbs):
+        if turn < tries or best_pair is None:
+            sketch = Sketch.random(rng, adjacency.undirected)
+        else:
+            sketch = mutated(best_pair[0], rng)
+        near = neighbour(sketch, adjacency.unit, rng)
+        moved = worst_move(method, adjacency, reading, sketch, near)
+        if moved > best:
+            best, best_pair = moved, (sketch, near)
+    return best
+
+
+def mutated(sketch: Sketch, rng: np.random.Generator) -> Sketch:
+    """One edge toggled and one node's features stretched."""
+    u, v = rng.choice(len(sketch.y), size=2, replace=False)
+    stretched = sketch.toggled(int(u), int(v))
+    row = stretched.x[int(u)] * float(10 ** rng.uniform(-1, 2))
+    return stretched.replaced(int(u), row, int(stretched.y[int(u)]))
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_sound_sensitivity_holds(method: Method, adjacency: Adjacency) -> None:
+    worst = search(method, adjacency, Reading.SOUND, tries=25, climbs=25)
+    assert worst <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("hops", [1, 3])
+def test_search_finds_that_gap_published_forgets_a_row(hops: int) -> None:
+    """Sajadmanesh et al. charge one row; an undirected edge moves two. Found, not told."""
+    method = gv.methods.Gap(hops=hops, hidden=4, head=4, epochs=2)
+    assert search(method, Adjacency.of("edge"), Reading.PUBLISHED, 10, 0) == pytest.approx(2**0.5, rel=1e-6)
+    assert search(method, Adjacency.of("edge"), Reading.SOUND, 10, 10) == pytest.approx(1.0, rel=1e-6)
+    assert search(method, Adjacency.of("edge", undirected=False), Reading.PUBLISHED, 10, 0) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("unit", ["node", "features", "label"])
+def test_search_would_notice_a_sensitivity_ten_percent_too_small(unit: str) -> None:
+    """The search reaches at least 90 % of dpsgd's claim, so the bound is tight and the search is strong."""
+    method = gv.methods.DpSgd(steps=2, clip=1e-3)
+    assert search(method, Adjacency.of(unit), Reading.SOUND, 40, 20) > 0.9
+
+
+# --- The certificate and the release travel together. ---
+
+
+@pytest.mark.parametrize(("method", "adjacency"), CASES)
+def test_release_round_trips(method: Method, adjacency: Adjacency, tmp_path: Path) -> None:
+    sketch, _, _ = sketched(adjacency)
+    graph = sketch.graph()
+    release = gv.train(graph, method, noise=3.0, delta=1e-5, unit=adjacency.unit, seed=0)
+    certificate = release.certificate
+    assert gv.Certificate.from_json(certificate.to_json()) == certificate
+    again = gv.load(release.save(tmp_path / "release"))
+    assert again.certificate == certificate
+    assert again.method == method
+    assert torch.equal(again.predict(graph), release.predict())
+    assert again.evaluate("test", graph) == release.evaluate("test")

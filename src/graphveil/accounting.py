@@ -45,7 +45,7 @@ _FLOAT_ERROR = 1e-13
 """Mass that one Fourier transform may misplace; see `_float_error`."""
 _LOWER_RANGE = 512.0
 """The lower bound ignores losses above this: e^loss must fit a double."""
-_LEAST_NOISE = 1e-6
+_LEAST_NOISE = 1e-4
 """Calibration does not look below this."""
 
 Claims = tuple[tuple[Curve, int], ...]
@@ -279,8 +279,10 @@ def _refined(claims: Claims, read: Callable[[Any], float]) -> float:
 
 
 def _first_grid(claims: Claims) -> float:
-    """A sixth of the smallest typical loss, unless that would need too many bins; `_refined` halves it."""
-    typical = min(_typical_loss(curve) for curve, _ in claims) / 6
+    """A sixth of the smallest typical loss that matters, unless that needs too many bins; `_refined` halves it."""
+    losses = [(_typical_loss(curve), times) for curve, times in claims]
+    total = max(loss * math.sqrt(times) for loss, times in losses)
+    typical = min(loss for loss, times in losses if loss * times >= 1e-3 * total) / 6
     return typical * max(1.0, _bins(claims, typical) / (_MOST_BINS >> 2))
 
 

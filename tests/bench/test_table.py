@@ -114,18 +114,18 @@ def test_a_line_without_a_result_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "unit", "said"),
+    ("grid", "spent", "said"),
     [
-        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "node", "tuned on validation, cost not charged"),
-        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "label", "tuned on validation, cost not charged"),
-        ({"name": "mlp", "grid": {"hidden": [4, 8]}}, "edge", "tuned on validation (public)"),
-        ({"name": "mlp", "grid": {"hidden": [4]}}, "node", "fixed"),
-        ({"name": "mlp", "grid": {"hidden": [4, 8]}, "unit": "edge"}, "node", "tuned on validation (public)"),
+        ([4, 8], 1.0, "tuned on validation, cost not charged"),
+        ([4, 8], float("inf"), "tuned on validation, cost not charged"),
+        ([4, 8], 0.0, "tuned on validation (free)"),
+        ([4], 1.0, "fixed"),
     ],
 )
-def test_rows_state_how_they_were_tuned(method: dict[str, Any], unit: str, said: str) -> None:
-    made = make(unit=unit, method=[method])
-    [row] = table.summarise(made, [record(made, 0, 0, 0.5, 0.5)])
+def test_rows_state_how_they_were_tuned(grid: list[int], spent: float, said: str) -> None:
+    """Also at edge level, where labels are public: each grid point that spends is a release of its own."""
+    made = make(unit="edge", method=[{"name": "mlp", "grid": {"hidden": grid}}])
+    [row] = table.summarise(made, [record(made, 0, 0, 0.5, 0.5, spent)])
     assert row.selection == said
 
 

@@ -19,6 +19,7 @@ from graphveil.nn.clipping import (
     dense_gradients,
     dense_logits,
     flat,
+    lengths_of,
     start_weights,
     unflat,
     with_bias,
@@ -99,9 +100,13 @@ class DpSgd(Method):
 
 def _gradients(sealed: Sealed, weights: list[Tensor], scale: str, batch: Tensor | None = None) -> ExampleGradients:
     """Gradients of the training nodes, or of those in `batch` (positions among the training ids)."""
-    x, y = sealed.derived("dpsgd training records", partial(_training_records, scale=scale))
-    return dense_gradients(weights, x, y) if batch is None else dense_gradients(weights, x[batch], y[batch])
+    x, y, lengths = sealed.derived("dpsgd training records", partial(_training_records, scale=scale))
+    if batch is None:
+        return dense_gradients(weights, x, y, lengths)
+    return dense_gradients(weights, x[batch], y[batch], lengths[batch])
 
 
-def _training_records(sealed: Sealed, scale: str) -> tuple[Tensor, Tensor]:
-    return with_bias(sealed.x[sealed.public.train], scale), sealed.y[sealed.public.train]
+def _training_records(sealed: Sealed, scale: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Features float64 [m, d + 1], labels [m] and the features' lengths [m]: what every step needs again."""
+    x = with_bias(sealed.x[sealed.public.train], scale).double()
+    return x, sealed.y[sealed.public.train], lengths_of(x)

@@ -22,15 +22,20 @@ _ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True, eq=False)
 class ExampleGradients:
-    """Gradients of m examples at all layers, as (input, signal) pairs: inputs[k] [m, a_k], signals[k] [m, b_k]."""
+    """Gradients of m examples at all layers, as (input, signal) pairs: inputs[k] [m, a_k], signals[k] [m, b_k].
+
+    `known` are the lengths [m] of inputs[0] where they were computed before: features do not change.
+    """
 
     inputs: tuple[Tensor, ...]
     signals: tuple[Tensor, ...]
+    known: Tensor | None = None
 
     def norms(self) -> Tensor:
         """Length of each example's whole gradient, float64 [m]."""
-        pairs = zip(self.inputs, self.signals, strict=True)
-        return _lengths(torch.stack([_lengths(a) * _lengths(b) for a, b in pairs], dim=1))
+        first = lengths_of(self.inputs[0]) if self.known is None else self.known
+        inputs = [first, *map(lengths_of, self.inputs[1:])]
+        return lengths_of(torch.stack([a * lengths_of(b) for a, b in zip(inputs, self.signals, strict=True)], dim=1))
 
     def clipped_sum(self, clip: float) -> Tensor:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. Overflowed ones count zero."""
@@ -42,11 +47,12 @@ class ExampleGradients:
         products = []
         for a, b in zip(self.inputs, self.signals, strict=True):
             # float64: summation error must stay far below one clipped contribution.
-            products.append((a.double().T @ (b.double() * weights)).flatten())
+            # The narrow factor goes first: twice as fast as a.T @ b.
+            products.append(((b.double() * weights).T @ a.double()).T.flatten())
         return torch.cat(products)
 
 
-def _lengths(rows: Tensor) -> Tensor:
+def lengths_of(rows: Tensor) -> Tensor:
     """Length of each row in float64, where squares of float32 neither underflow nor overflow, [m]."""
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
     return lengths
@@ -71,18 +77,21 @@ def dense_logits(weights: list[Tensor], x: Tensor) -> Tensor:
     return h
 
 
-def dense_gradients(weights: list[Tensor], x: Tensor, y: Tensor) -> ExampleGradients:
-    """Cross-entropy gradients of every example; an example with label -1 is absent and contributes zero."""
+def dense_gradients(weights: list[Tensor], x: Tensor, y: Tensor, known: Tensor | None = None) -> ExampleGradients:
+    """Cross-entropy gradients of every example; one with label -1 is absent and contributes zero.
+
+    x: [m, d]; `known`: the rows' lengths [m], if they are known already.
+    """
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
     h = x
-    for weight in weights:
+    for weight in (weight.to(x.dtype) for weight in weights):
         inputs.append(h.detach())
         out = (h @ weight).requires_grad_() if not outputs else h @ weight
         outputs.append(out)
         h = out.relu()
     loss = cross_entropy(outputs[-1], y, ignore_index=-1, reduction="sum")
-    return ExampleGradients(tuple(inputs), torch.autograd.grad(loss, outputs))
+    return ExampleGradients(tuple(inputs), torch.autograd.grad(loss, outputs), known)
 
 
 def flat(weights: list[Tensor]) -> Tensor:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphveil.ledger import Ledger
     from graphveil.method import Method
     from graphveil.session import Session
-    from graphveil.train import infer, train
+    from graphveil.training import infer, train
 
 _HOMES = {
     "certificate": ("Certificate", "Release", "load"),
@@ -53,7 +53,7 @@ _HOMES = {
     "ledger": ("Ledger",),
     "method": ("Method",),
     "session": ("Session",),
-    "train": ("infer", "train"),
+    "training": ("infer", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("accounting", "datasets", "methods")
@@ -94,7 +94,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"graphveil.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'graphveil' has no attribute {name!r}")
-    # Importing graphveil.train binds the submodule to this very name; put the verb back over it.
     found = globals()[name] = getattr(importlib.import_module(f"graphveil.{_HOME_OF[name]}"), name)
     return found
 

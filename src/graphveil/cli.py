@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 if TYPE_CHECKING:
     from graphveil.certificate import Release
@@ -23,8 +24,18 @@ bench_app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (res
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(bench_app, name="bench")
 
-_LOOSE = {"allow_extra_args": True, "ignore_unknown_options": True}
 _HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
+
+
+class MethodCommand(typer.core.TyperCommand):
+    """A command whose first argument is a method; that method's hyper-parameters are flags of the command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
+        if not {"--help"} & set(args):
+            args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
+        return super().parse_args(ctx, args)
+
 
 MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
 Data = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges is given.")]
@@ -76,7 +87,7 @@ def datasets(as_json: AsJson = False) -> None:
         _print_table(rows)
 
 
-@app.command(context_settings=_LOOSE, epilog=_HYPER)
+@app.command(cls=MethodCommand, epilog=_HYPER)
 def account(
     context: typer.Context,
     method: MethodName,
@@ -95,9 +106,9 @@ def account(
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
     from graphveil import accounting, core
     from graphveil.graph import Public
-    from graphveil.train import choose_noise, default_delta, plan_of
+    from graphveil.training import choose_noise, default_delta, plan_of
 
-    made = _build(method, context.args)
+    made = _build(method, context.obj)
     adjacency = core.Adjacency.of(unit, not directed)
     charged = core.parse(core.Reading, reading, "reading")
     public = Public.blank(nodes, features, classes, not directed, train)
@@ -128,7 +139,7 @@ def account(
         typer.echo(f"REFUTED    {reason}")
 
 
-@app.command(context_settings=_LOOSE, epilog=_HYPER)
+@app.command(cls=MethodCommand, epilog=_HYPER)
 def train(
     context: typer.Context,
     method: MethodName,
@@ -156,7 +167,7 @@ def train(
     import graphveil as gv
     from graphveil.record import Stopwatch, record_of
 
-    made = _build(method, context.args)
+    made = _build(method, context.obj)
     _require_free(out)
     graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
     book = None if ledger is None else gv.Ledger(ledger)
@@ -330,25 +341,37 @@ def main() -> None:
         sys.exit(2)
 
 
-def _build(name: str, flags: list[str]) -> Method:
-    """The method with the hyper-parameters given as `--flag value` or `--flag=value`."""
+def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[str, str]]:
+    """Arguments without the hyper-parameters of the method they name, and those hyper-parameters."""
     from graphveil import core, discover
 
+    name = next((word for word in args if word.lower() in discover.methods()), None)
+    known = {} if name is None else {f"--{f.name.replace('_', '-')}": f.name for f in fields(discover.method(name))}
+    rest: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(args)
+    for word in words:
+        flag, _, value = word.partition("=")
+        if flag not in known or flag in options:
+            if flag.startswith("--") and flag not in options and name is not None:
+                raise core.InvalidInput(f"no option {flag}; hyper-parameters of {name}: {', '.join(known)}")
+            rest.append(word)
+        else:
+            given[known[flag]] = value or next(words, "")
+    return rest, given
+
+
+def _build(name: str, given: dict[str, str]) -> Method:
+    """The method with the hyper-parameters that were given as flags."""
+    from graphveil import discover
+
     kind = discover.method(name)
-    known = {item.name: item for item in fields(kind)}
-    given: dict[str, Any] = {}
-    words = [part for flag in flags for part in (flag.split("=", 1) if flag.startswith("--") else [flag])]
-    for flag, value in zip(words[::2], [*words[1::2], None], strict=False):
-        key = flag.removeprefix("--").replace("-", "_")
-        if not flag.startswith("--") or key not in known or value is None:
-            options = ", ".join(f"--{item.replace('_', '-')}" for item in known)
-            raise core.InvalidInput(f"{name} has no option {flag!r} with a value; its hyper-parameters: {options}")
-        given[key] = _converted(value, type(known[key].default), flag)
-    made: Method = kind(**given)
+    defaults = {item.name: item.default for item in fields(kind)}
+    made: Method = kind(**{key: _converted(text, type(defaults[key]), key) for key, text in given.items()})
     return made
 
 
-def _converted(text: str, wanted: type, flag: str) -> Any:
+def _converted(text: str, wanted: type, key: str) -> Any:
     from graphveil.core import InvalidInput
 
     try:
@@ -356,7 +379,7 @@ def _converted(text: str, wanted: type, flag: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         return wanted(text)
     except (KeyError, ValueError):
-        raise InvalidInput(f"{flag} takes a {wanted.__name__}, got {text!r}") from None
+        raise InvalidInput(f"--{key.replace('_', '-')} takes a value of type {wanted.__name__}, got {text!r}") from None
 
 
 def _graph(

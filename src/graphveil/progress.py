@@ -31,11 +31,11 @@ def track(items: Sequence[T], label: str) -> Iterator[T]:
     if _busy.get() or os.environ.get("CI") or not sys.stderr.isatty():
         yield from items
         return
-    token = _busy.set(True)
+    _busy.set(True)
     try:
         yield from _shown(items, label)
     finally:
-        _busy.reset(token)
+        _busy.set(False)
 
 
 def _shown(items: Sequence[T], label: str) -> Iterator[T]:

@@ -27,7 +27,7 @@ class DominatingPair(Curve):
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         present, absent = np.array(self.present)[:, None], np.array(self.absent)[:, None]
-        scale = np.exp(epsilons)[None, :]
+        scale = np.exp(np.minimum(epsilons, 700.0))[None, :]
         remove = np.maximum(present - scale * absent, 0.0).sum(axis=0)
         add = np.maximum(absent - scale * present, 0.0).sum(axis=0)
         return remove, add

@@ -1,0 +1,183 @@
+"""The command line: what people type, what they read, what machines parse."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import graphveil as gv
+from graphveil import cli, discover
+from graphveil.cli import app
+
+COMMANDS = (
+    "methods", "datasets", "account", "train", "infer", "demo", "ledger", "ledger open", "ledger show", "bench",
+    "bench run", "bench show",
+)  # fmt: skip
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, list(words))
+
+
+def parsed(*words: str) -> Any:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> tuple[str, str]:
+    """A user's own graph: a ring of twelve nodes with two features and two classes."""
+    edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.csv"
+    edges.write_text("source,target\n" + "".join(f"n{i},n{(i + 1) % 12}\n" for i in range(12)))
+    nodes.write_text("id,label,a,b\n" + "".join(f"n{i},{'xy'[i % 2]},{i}.5,{-i}\n" for i in range(12)))
+    return str(edges), str(nodes)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    result = run(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_help_is_quick() -> None:
+    """Nothing heavy is imported for --help; the best of three, because machines stutter."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "graphveil", "--help"], check=True, capture_output=True)
+        times.append(time.perf_counter() - start)
+    heavy = "import graphveil.cli, sys; sys.exit(any(m in sys.modules for m in ('torch', 'scipy', 'dp_accounting')))"
+    assert subprocess.run([sys.executable, "-c", heavy], check=False).returncode == 0
+    assert min(times) < 1.0  # about 0.3 s; the limit is generous for loaded machines
+
+
+def test_account_prints_the_fixed_form() -> None:
+    words = "account gap --hops 2 --epsilon 1 --delta 1e-5 --unit edge --json"
+    answer = parsed(*shlex.split(words))
+    assert {"method", "unit", "reading", "epsilon", "delta", "noise", "steps"} <= set(answer)
+    assert answer["noise"] == pytest.approx(7.4613, rel=5e-3)
+    assert 0.995 <= answer["epsilon"] <= 1
+    assert answer["steps"][0]["times"] == 2
+
+
+def test_account_goes_from_noise_to_epsilon_too() -> None:
+    answer = parsed(*shlex.split("account gap --hops 1 --noise 5.2759 --delta 1e-5 --unit edge --json"))
+    assert answer["epsilon"] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_account_says_when_a_published_proof_is_false() -> None:
+    result = run(*shlex.split("account gap --epsilon 1 --delta 1e-5 --unit edge --reading published"))
+    assert result.exit_code == 0
+    assert "REFUTED" in result.stdout
+
+
+def test_infinity_is_valid_json() -> None:
+    answer = parsed(*shlex.split("account gcn --epsilon inf --delta 1e-5 --unit edge --json"))
+    assert answer["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("account gap --epsilon 0 --unit edge", "epsilon"),
+        ("account gap --epsilon 1 --unit node", "does not protect"),
+        ("account gapp --epsilon 1 --unit edge", "did you mean: gap"),
+        ("account gap --hopps 2 --epsilon 1 --unit edge", "--hops"),
+        ("account gap --hops two --epsilon 1 --unit edge", "of type int"),
+        ("account gap --hops 0 --epsilon 1 --unit edge", "at least 1"),
+        ("account gap --unit edge", "either epsilon"),
+        ("account gcn --epsilon 1 --unit edge", "exposes private data"),
+        ("train gap nowhere --unit edge --epsilon 1", "nowhere"),
+        ("train gap --unit edge --epsilon 1", "name a dataset"),
+        ("train gap social --unit edge --epsilon 1 --split public", "split"),
+        ("infer nowhere", "not a complete release folder"),
+        ("bench run nowhere", "nowhere"),
+    ],
+)
+def test_errors_are_one_sentence_and_exit_code_2(
+    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["graphveil", *words.split()])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str], tmp_path: Path) -> None:
+    edges, nodes = tables
+    mine = ("--edges", edges, "--nodes", nodes)
+    book, model, record = (str(tmp_path / name) for name in ("ledger.db", "model", "records/run.json"))
+    opened = run("ledger", "open", book, *mine, "--unit", "edge", "--epsilon", "3", "--delta", "1e-5")
+    assert opened.exit_code == 0, opened.output
+    budget = ("--unit", "edge", "--epsilon", "2", "--delta", "1e-5", "--ledger", book)
+    words = ("train", "gap", *mine, *budget, "--epochs", "2", "--out", model, "--record", record, "--quiet")
+    trained = run(*words)
+    assert trained.exit_code == 0, trained.output
+    assert "one undirected edge added or removed" in trained.stdout
+    assert "cryptographic" in trained.stdout
+    kept = json.loads(Path(record).read_text())
+    assert kept["epsilon"] <= 2
+    assert not kept["scores_are_private"]
+    shown = parsed("ledger", "show", book, "--json")
+    assert shown[0]["spent"] == pytest.approx(2, rel=5e-3)
+    assert [row["committed"] for row in parsed("ledger", "show", book, "--entries", "--json")] == [True]
+    out = tmp_path / "predictions.csv"
+    free = run("infer", model, "--out", str(out))
+    assert free.exit_code == 0, free.output
+    assert "epsilon 0 beyond the certificate" in free.stdout
+    assert len(out.read_text().splitlines()) == 13
+    paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
+    assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
+
+
+def test_an_unusable_out_folder_spends_nothing(tables: tuple[str, str], tmp_path: Path) -> None:
+    edges, nodes = tables
+    mine = ("--edges", edges, "--nodes", nodes)
+    book, foreign = tmp_path / "ledger.db", tmp_path / "photos"
+    foreign.mkdir()
+    (foreign / "cat.jpg").write_text("meow")
+    run("ledger", "open", str(book), *mine, "--unit", "edge", "--epsilon", "3", "--delta", "1e-5")
+    budget = ("--unit", "edge", "--epsilon", "2", "--delta", "1e-5", "--ledger", str(book))
+    result = run("train", "gap", *mine, *budget, "--out", str(foreign))
+    assert isinstance(result.exception, gv.InvalidInput)
+    assert gv.Ledger(book).entries() == []
+
+
+def test_scores_of_private_labels_are_flagged(tables: tuple[str, str]) -> None:
+    edges, nodes = tables
+    words = ("train", "dpsgd", "--edges", edges, "--nodes", nodes, "--unit", "node", "--epsilon", "1", "--steps", "2")
+    result = run(*words, "--seed", "0")
+    assert result.exit_code == 0, result.output
+    assert "no certificate covers them" in result.stdout
+    assert "NOT FOR RELEASE" in result.stdout
+
+
+def test_methods_and_datasets_list_themselves() -> None:
+    rows = parsed("methods", "--json")
+    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= {row["name"] for row in rows}
+    one = parsed("methods", "gap", "--json")
+    assert one["parameters"]["hops"] == 1
+    found = parsed("datasets", "--json")
+    assert {"social", "cora", "chain-x"} <= {row["name"] for row in found}
+
+
+def test_no_hyper_parameter_hides_behind_an_option() -> None:
+    """A method whose field has the name of an option could not be set from the command line."""
+    options = {"unit", "epsilon", "noise", "delta", "reading", "edges", "nodes", "directed", "clean", "split", "seed"}
+    options |= {"split_seed", "secure", "ledger", "out", "record", "json", "quiet", "features", "classes", "train"}
+    for kind in discover.methods().values():
+        assert not options & {item.name for item in fields(kind)}

@@ -160,6 +160,15 @@ class Described(ABC):
         values = {item.name: _plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
         return {"kind": type(self).__name__, **values}
 
+    def __str__(self) -> str:
+        """For people: numbers to six digits."""
+        shown = (f"{item.name}={_brief(getattr(self, item.name))}" for item in fields(cast(Any, self)))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Described):

@@ -33,19 +33,17 @@ def attach(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     return screen
 
 
 def test_items_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    assert list(progress.track(range(5), "counting")) == [0, 1, 2, 3, 4]
+    assert list(progress.track(range(5), "counting", patience=0)) == [0, 1, 2, 3, 4]
     assert "counting" in terminal.text
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    monkeypatch.setattr(progress, "_PATIENCE", 60.0)
     list(progress.track(range(5), "counting"))
     assert "counting" not in terminal.text
 
@@ -53,15 +51,15 @@ def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_quiet_and_ci_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
     with progress.quiet():
-        list(progress.track(range(3), "counting"))
+        list(progress.track(range(3), "counting", patience=0))
     monkeypatch.setenv("CI", "true")
-    list(progress.track(range(3), "counting"))
+    list(progress.track(range(3), "counting", patience=0))
     assert terminal.text == ""
 
 
 def test_only_the_outermost_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    for _ in progress.track(range(2), "outer"):
-        list(progress.track(range(2), "inner"))
+    for _ in progress.track(range(2), "outer", patience=0):
+        list(progress.track(range(2), "inner", patience=0))
     assert "outer" in terminal.text
     assert "inner" not in terminal.text

@@ -12,7 +12,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 2.0
+PATIENCE = 2.0
+"""Seconds of work before a bar is worth showing."""
+
 _busy: ContextVar[bool] = ContextVar("busy", default=False)
 
 
@@ -26,19 +28,19 @@ def quiet() -> Iterator[None]:
         _busy.reset(token)
 
 
-def track(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yield `items`; from the third second on show a bar on a terminal. Only the outermost bar is shown."""
+def track(items: Sequence[T], label: str, patience: float = PATIENCE) -> Iterator[T]:
+    """Yield `items`; after `patience` seconds show a bar on a terminal. Only the outermost bar is shown."""
     if _busy.get() or os.environ.get("CI") or not sys.stderr.isatty():
         yield from items
         return
     _busy.set(True)
     try:
-        yield from _shown(items, label)
+        yield from _shown(items, label, patience)
     finally:
         _busy.set(False)
 
 
-def _shown(items: Sequence[T], label: str) -> Iterator[T]:
+def _shown(items: Sequence[T], label: str, patience: float) -> Iterator[T]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -52,7 +54,7 @@ def _shown(items: Sequence[T], label: str) -> Iterator[T]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     start = time.monotonic()
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=len(items), visible=False)
+        task = bar.add_task(label, total=len(items), visible=patience == 0)
         for item in items:
             yield item
-            bar.update(task, advance=1, visible=time.monotonic() - start > _PATIENCE)
+            bar.update(task, advance=1, visible=time.monotonic() - start >= patience)

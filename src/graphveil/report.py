@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphveil.certificate import Release
 from graphveil.core import Unit
+from graphveil.progress import track
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def demonstrate(out: Path) -> str:
         ("GAP, private edges", gv.methods.Gap(), 2.0),
     ]
     bars, lines = [], [f"{graph}", ""]
-    for label, method, epsilon in runs:
+    for label, method, epsilon in track(runs, "training three models", patience=0):
         with Stopwatch() as watch:
             release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0)
         accuracy = release.evaluate("test")["accuracy"]

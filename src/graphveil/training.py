@@ -51,7 +51,11 @@ def train(
     `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
     noise cryptographic and fixes the rest.
     """
-    return _run(graph, method, method.fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+
+    def fit(session: Session) -> State:
+        return method.fit(session)
+
+    return _run(graph, method, fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
 
 
 def infer(

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from plans import plan_of
 from scipy.stats import binom, hypergeom, norm
 
 import graphveil as gv
@@ -20,6 +19,7 @@ from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from plans import plan_of
 
 HALF_PER_CENT = 5e-3
 
@@ -134,7 +134,7 @@ def test_randomised_response_counts_every_use() -> None:
     assert accounting.epsilon(plan_of((claim, 10)), 1e-5) > 0.9
 
 
-def test_zcdp_sanity() -> None:
+def test_gdp_by_its_definition() -> None:
     """mu-GDP by its definition: delta(epsilon) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
     mu, epsilon = 1.3, 2.1
     exact = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)

@@ -9,7 +9,18 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Mechanism, Plan, Reading, Relation, Step, Unit, Unsupported
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Mechanism,
+    Plan,
+    Reading,
+    Relation,
+    Step,
+    Unit,
+    Unsupported,
+    require_positive,
+)
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
@@ -24,6 +35,7 @@ from graphveil.nn.clipping import (
     unflat,
     with_bias,
 )
+from graphveil.nn.features import by_record
 from graphveil.progress import track
 from graphveil.session import Session
 
@@ -50,8 +62,10 @@ class DpSgd(Method):
     scale: str = "centred"
 
     def __post_init__(self) -> None:
-        if self.hidden < 0 or self.steps < 1 or self.clip <= 0 or not 0 <= self.average <= 1:
-            raise InvalidInput("dpsgd needs hidden >= 0, steps >= 1, clip > 0 and average in [0, 1]")
+        if self.hidden < 0 or self.steps < 1 or not 0 <= self.average <= 1:
+            raise InvalidInput("dpsgd needs hidden >= 0, steps >= 1 and average in [0, 1]")
+        require_positive(self.clip, "clip")
+        by_record(torch.zeros(1, 1), self.scale)  # refuses here what would fail only after the budget is charged
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         replace = adjacency.relation is Relation.REPLACE

@@ -1,0 +1,266 @@
+"""The privacy claim of every mechanism, put to the test on samples of what it releases.
+
+Two neighbouring inputs at the declared sensitivity, many releases of each, and the largest
+Pr[S | one] - e^epsilon Pr[S | other] over half-lines S of the best test statistic. By the DKW inequality it
+exceeds the true hockey-stick divergence by more than the margin once in a million runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from graphveil import discover
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism
+from graphveil.graph import Sealed
+from graphveil.mechanisms.fixed_size import FixedSize
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.laplace import Laplace
+from graphveil.mechanisms.noisy_max import NoisyMax
+from graphveil.mechanisms.poisson import Poisson
+from graphveil.mechanisms.randomised_response import RandomisedResponse
+from graphveil.nn.aggregate import clip_rows
+from graphveil.noise import Secure, Seeded, Source
+
+NOTHING = cast(Sealed, None)
+RUNS = 8_000
+EPSILONS = (0.0, 0.3, 1.0)
+MECHANISMS = [one for kind in discover.mechanisms().values() for one in kind.specimens()]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Contributions given as a matrix [m, d]."""
+
+    rows: Tensor
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        return clip_rows(self.rows.double(), clip).sum(dim=0)
+
+
+@dataclass(frozen=True)
+class World:
+    """How to release `runs` values of the test statistic for the unit present and absent."""
+
+    present: Callable[[int, Source], Floats]
+    absent: Callable[[int, Source], Floats]
+    claim: Curve
+
+
+def world_of(act: Mechanism) -> World | None:
+    """Neighbouring inputs for a mechanism, at a sensitivity that makes the claim neither trivial nor hopeless."""
+    if isinstance(act, Gaussian | Laplace):
+        moved = max(1, round(act.std if isinstance(act, Gaussian) else act.scale))
+        wrap = Rows if isinstance(act, Gaussian) else _same
+        # Contributions far longer than the clip: the mechanism itself must bound them.
+        rows = torch.full((moved, 1), 1e3 * act.clip)
+        none = torch.zeros(1, 1)
+        return World(_repeated(act, lambda _: wrap(rows)), _repeated(act, lambda _: wrap(none)), act.curve(moved))
+    if isinstance(act, RandomisedResponse):
+        return World(_answers(act, 0), _answers(act, 1), act.curve(1))
+    if isinstance(act, NoisyMax):
+        moved = max(1, round(act.scale))
+        return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
+    if isinstance(act, Poisson) and isinstance(act.inner, Gaussian | Laplace):
+        wrap = Rows if isinstance(act.inner, Gaussian) else _same
+        return World(
+            _repeated(act, partial(_sampled, act.population, 1e3, wrap)),
+            _repeated(act, partial(_sampled, act.population, 0.0, wrap)),
+            act.curve(1),
+        )
+    if isinstance(act, FixedSize) and isinstance(act.inner, Gaussian):
+        return World(
+            _repeated(act, partial(_sampled, act.population, 1e3, Rows)),
+            _repeated(act, partial(_sampled, act.population, -1e3, Rows)),
+            act.curve(2),
+        )
+    return None
+
+
+def _same(rows: Tensor) -> Tensor:
+    return rows
+
+
+def _sampled(population: int, value: float, wrap: Callable[[Tensor], Any], _: Sealed, batch: Tensor) -> Any:
+    """Only record 0 contributes."""
+    rows = torch.zeros(population, 1)
+    rows[0] = value
+    return wrap(rows[batch])
+
+
+def _repeated(act: Mechanism, query: Callable[..., Any]) -> Callable[[int, Source], Floats]:
+    def draw(runs: int, source: Source) -> Floats:
+        return np.array([act.apply(NOTHING, query, source).item() for _ in range(runs)])
+
+    return draw
+
+
+def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Source], Floats]:
+    """+1 where the answer speaks for world 0, -1 where it speaks for world 1."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        out = act.apply(NOTHING, lambda _: torch.full((runs,), truth), source)
+        return ((out == 0).double() - (out == 1).double()).numpy()
+
+    return draw
+
+
+def _votes(act: NoisyMax, winner: int, moved: int) -> Callable[[int, Source], Floats]:
+    """`moved` rows change from one vertex to another; the statistic counts the votes for vertex 0 minus 1."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        scores = torch.zeros(runs * moved, 3)
+        scores[:, winner] = 1.0
+        out = act.apply(NOTHING, lambda _: scores, source).reshape(runs, moved)
+        return ((out == 0).double() - (out == 1).double()).sum(dim=1).numpy()
+
+    return draw
+
+
+def divergence(first: Floats, second: Floats, epsilon: float) -> float:
+    """Largest Pr[first in S] - e^epsilon Pr[second in S] over half-lines S of either side."""
+    cuts = np.unique(np.concatenate([first, second]))
+    found = 0.0
+    for sign in (1.0, -1.0):
+        here, there = np.sort(sign * first), np.sort(sign * second)
+        at = np.sort(sign * cuts)
+        above = [1 - np.searchsorted(side, at, side="left") / len(side) for side in (here, there)]
+        found = max(found, float((above[0] - math.exp(epsilon) * above[1]).max()))
+    return found
+
+
+def margin(runs: int, epsilon: float) -> float:
+    """DKW at one in a million for either sample."""
+    return (1 + math.exp(epsilon)) * math.sqrt(math.log(4e6) / (2 * runs))
+
+
+def excesses(world: World, claim: Curve, source: Source, runs: int = RUNS) -> list[float]:
+    """By how many margins the measured divergence lies above (or, negative, below) the claim."""
+    present, absent = world.present(runs, source), world.absent(runs, source)
+    both = claim.deltas(np.array(EPSILONS))
+    assert both is not None
+    found = []
+    for place, epsilon in enumerate(EPSILONS):
+        for deltas, (first, second) in zip(both, ((present, absent), (absent, present)), strict=True):
+            gap = divergence(first, second, epsilon) - float(deltas[place])
+            found.append(gap / margin(runs, epsilon))
+    return found
+
+
+@pytest.mark.parametrize("act", MECHANISMS, ids=str)
+def test_releases_differ_no_more_than_claimed(act: Mechanism) -> None:
+    world = world_of(act)
+    if world is None:
+        pytest.skip("no neighbours known to this test")
+    assert max(excesses(world, world.claim, Seeded(1))) <= 1
+
+
+def quieter(act: Mechanism) -> Mechanism:
+    """The same mechanism with half its noise."""
+    if isinstance(act, Gaussian):
+        return replace(act, std=act.std / 2)
+    if isinstance(act, Laplace | NoisyMax):
+        return replace(act, scale=act.scale / 2)
+    assert isinstance(act, RandomisedResponse)
+    return replace(act, epsilon=act.epsilon * 2)
+
+
+PLAIN = [
+    Gaussian(1.0),
+    Gaussian(4.0, clip=0.5),
+    Laplace(1.0),
+    Laplace(10.0, clip=2.0),
+    NoisyMax(1.0),
+    NoisyMax(0.5),
+    RandomisedResponse(1.0),
+    RandomisedResponse(1.0, categories=4),
+]
+
+
+@pytest.mark.parametrize("act", PLAIN, ids=str)
+@pytest.mark.parametrize("make", [lambda: Seeded(2), Secure], ids=["seeded", "secure"])
+def test_claims_are_tight_and_half_the_noise_is_noticed(act: Mechanism, make: Callable[[], Source]) -> None:
+    world = world_of(act)
+    assert world is not None
+    found = excesses(world, world.claim, make())
+    assert max(found) <= 1
+    tight = not isinstance(act, NoisyMax)  # the exponential mechanism over three classes is below its pure bound
+    assert min(found) >= (-1 if tight else -8), "the test does not reach the claim: it has no power"
+    mutated = world_of(quieter(act))
+    assert mutated is not None
+    moved = world.claim if not isinstance(act, Gaussian | Laplace) else _claim_at_same_distance(act, quieter(act))
+    assert max(excesses(mutated, moved, make())) > 1, "half the noise went unnoticed"
+
+
+def _claim_at_same_distance(act: Gaussian | Laplace, mutant: Mechanism) -> Curve:
+    """What the loud mechanism claims for the inputs that the quiet one was run on."""
+    assert isinstance(mutant, Gaussian | Laplace)
+    return act.curve(max(1, round(mutant.std if isinstance(mutant, Gaussian) else mutant.scale)))
+
+
+def test_sampling_claims_notice_a_wrong_rate() -> None:
+    for act in (Poisson(Gaussian(0.5), 0.5, 10), FixedSize(Gaussian(1.0), 5, 10)):
+        world = world_of(act)
+        assert world is not None
+        found = excesses(world, world.claim, Seeded(3))
+        assert max(found) <= 1
+        # No single pair of inputs attains the fixed-size curve in both directions at once.
+        assert min(found) >= (-1 if isinstance(act, Poisson) else -2)
+        rarer = replace(act, rate=0.25) if isinstance(act, Poisson) else replace(act, size=2)
+        assert max(excesses(world, rarer.curve(2 if isinstance(act, FixedSize) else 1), Seeded(4))) > 1
+
+
+def test_randomised_response_lies_evenly() -> None:
+    act = RandomisedResponse(0.7, categories=5)
+    out = act.apply(NOTHING, lambda _: torch.full((200_000,), 3), Seeded(5))
+    shares = torch.bincount(out, minlength=5) / len(out)
+    lie = (1 - act.truth) / 4
+    assert shares.tolist() == pytest.approx([lie, lie, lie, act.truth, lie], abs=6 * math.sqrt(0.25 / len(out)))
+    assert act.truth / lie == pytest.approx(math.exp(0.7))
+
+
+def test_noisy_max_is_the_exponential_mechanism() -> None:
+    act = NoisyMax(0.5)
+    simplex = torch.tensor([0.6, 0.3, 0.1])
+    out = act.apply(NOTHING, lambda _: simplex.expand(200_000, 3), Seeded(6))
+    shares = torch.bincount(out, minlength=3) / len(out)
+    weights = torch.exp(simplex / 0.5)
+    assert shares.tolist() == pytest.approx((weights / weights.sum()).tolist(), abs=6 * math.sqrt(0.25 / len(out)))
+
+
+@pytest.mark.parametrize("act", [Gaussian(0.0), Laplace(0.0), NoisyMax(0.0)], ids=str)
+def test_no_noise_costs_everything(act: Mechanism) -> None:
+    assert act.curve(1).infinite
+
+
+@pytest.mark.parametrize("act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0)], ids=str)
+@pytest.mark.parametrize("sensitivity", [0.5, 0.0, -1.0, math.nan])
+def test_sensitivities_below_one_contribution_are_refused(act: Mechanism, sensitivity: float) -> None:
+    with pytest.raises(InvalidInput):
+        act.curve(sensitivity)
+
+
+def test_samplers_draw_every_record_at_their_rate() -> None:
+    seen = torch.zeros(20)
+
+    def note(_: Sealed, batch: Tensor) -> Rows:
+        seen[batch] += 1
+        return Rows(torch.zeros(len(batch), 1))
+
+    source = Seeded(8)
+    for _ in range(4000):
+        Poisson(Gaussian(1.0), 0.3, 20).apply(NOTHING, note, source)
+    assert (seen / 4000 - 0.3).abs().max() < 6 * math.sqrt(0.21 / 4000)
+    seen.zero_()
+    for _ in range(4000):
+        FixedSize(Gaussian(1.0), 6, 20).apply(NOTHING, note, source)
+    assert seen.sum() == 4000 * 6
+    assert (seen / 4000 - 0.3).abs().max() < 6 * math.sqrt(0.21 / 4000)

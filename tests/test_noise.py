@@ -1,0 +1,191 @@
+"""The laws of the noise, and what the secure source hides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from graphveil.core import GraphveilError
+from graphveil.noise import _GRID_BITS, Secure, Seeded, Source
+
+MANY = 200_000
+CERTAIN = 1e-6
+"""A sound law fails a test once in a million runs; the secure source cannot be seeded."""
+
+SOURCES: list[Callable[[], Source]] = [lambda: Seeded(7), Secure]
+
+
+@pytest.fixture(params=SOURCES, ids=["seeded", "secure"])
+def source(request: pytest.FixtureRequest) -> Source:
+    made: Source = request.param()
+    return made
+
+
+class TestLaws:
+    @pytest.mark.parametrize("law", ["uniform", "normal", "laplace", "gumbel"])
+    def test_draws_follow_their_law(self, source: Source, law: str) -> None:
+        draws = getattr(source, law)(MANY)
+        reference = {"uniform": "uniform", "normal": "norm", "laplace": "laplace", "gumbel": "gumbel_r"}[law]
+        assert stats.kstest(draws, reference).pvalue > CERTAIN
+        assert stats.kstest(draws * 0.95, reference).pvalue < 1e-6, "the test would not notice 5 % less noise"
+        assert abs(stats.pearsonr(draws[:-1], draws[1:]).statistic) < 6 / math.sqrt(MANY)
+
+    def test_normals_of_one_pair_are_independent(self, source: Source) -> None:
+        """Box-Muller makes two from one radius; squares would show a bond that correlations hide."""
+        first, second = source.normal(MANY).reshape(2, -1)
+        assert abs(stats.pearsonr(first, second).statistic) < 6 / math.sqrt(MANY / 2)
+        assert abs(stats.spearmanr(first**2, second**2).statistic) < 6 / math.sqrt(MANY / 2)
+
+    def test_odd_counts_and_none(self, source: Source) -> None:
+        assert [len(source.normal(count)) for count in (0, 1, 5)] == [0, 1, 5]
+        assert [len(source.laplace(count)) for count in (0, 1, 5)] == [0, 1, 5]
+
+    @pytest.mark.parametrize("rate", [0.001, 0.3, 1.0])
+    def test_coins(self, source: Source, rate: float) -> None:
+        coins = source.coins(MANY, rate)
+        assert coins.dtype is torch.bool
+        assert abs(int(coins.sum()) - rate * MANY) <= 6 * math.sqrt(MANY * rate * (1 - rate))
+
+    def test_choose_is_uniform_over_subsets(self, source: Source) -> None:
+        counts = np.zeros((5, 5))
+        for _ in range(4000):
+            first, second = source.choose(5, 2).tolist()
+            assert first < second
+            counts[first, second] += 1
+        observed = counts[np.triu_indices(5, 1)]
+        assert observed.sum() == 4000
+        assert stats.chisquare(observed).pvalue > CERTAIN
+
+    @pytest.mark.parametrize("std", [0.001, 1.0, 50.0])
+    def test_added_noise(self, source: Source, std: float) -> None:
+        total = torch.full((MANY // 4,), 3.0)
+        gaussian = (source.add_gaussian(total, std, unit=1.0).double() - 3.0) / std
+        assert stats.kstest(gaussian, "norm").pvalue > CERTAIN
+        laplace = (source.add_laplace(total, std, unit=1.0).double() - 3.0) / std
+        assert stats.kstest(laplace, "laplace").pvalue > CERTAIN
+
+
+class TestContract:
+    def test_shape_type_and_gradient(self, source: Source) -> None:
+        total = torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
+        noisy = source.add_gaussian(total, 1.0, unit=1.0)
+        assert noisy.shape == (3, 4)
+        assert noisy.dtype is torch.float32
+        assert not noisy.requires_grad
+
+    @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+    def test_sums_that_are_not_finite_raise(self, source: Source, bad: float) -> None:
+        for add in (source.add_gaussian, source.add_laplace):
+            with pytest.raises(GraphveilError, match="not finite"):
+                add(torch.tensor([1.0, bad]), 1.0, 1.0)
+
+    def test_no_noise_leaves_the_sum(self, source: Source) -> None:
+        total = torch.tensor([1.25, -3.5])
+        assert torch.equal(source.add_gaussian(total, 0.0, unit=1.0), total)
+
+    def test_empty_sums(self, source: Source) -> None:
+        assert source.add_gaussian(torch.zeros(0), 1.0, unit=1.0).shape == (0,)
+
+    def test_seeds(self) -> None:
+        one, same, other = (Seeded(seed).normal(100) for seed in (1, 1, 2))
+        assert np.array_equal(one, same)
+        assert not np.isin(one, other).any()
+
+    def test_two_secure_sources_differ(self) -> None:
+        assert not np.isin(Secure().normal(100), Secure().normal(100)).any()
+
+    def test_labels_say_what_is_for_release(self) -> None:
+        assert Secure.secure
+        assert not Seeded.secure
+        assert "not for release" in Seeded.label
+
+
+class TestGrid:
+    """The secure source works on a lattice that does not depend on the data."""
+
+    @staticmethod
+    def joined(total: np.ndarray, std: float, slack: float = 1.0, source: Source | None = None) -> np.ndarray:
+        secure = Secure() if source is None else source
+        return secure._join(total, secure.normal(len(total)), std, slack)
+
+    @staticmethod
+    def grid(std: float) -> float:
+        return 2.0 ** (math.floor(math.log2(std)) - _GRID_BITS)
+
+    @pytest.mark.parametrize("std", [0.003, 1.0, 1.7, 900.0])
+    def test_outputs_lie_on_a_power_of_two_lattice(self, std: float) -> None:
+        total = np.random.default_rng(0).uniform(-100, 100, 5000) * std
+        steps = self.joined(total, std) / self.grid(std)
+        assert np.array_equal(steps, np.rint(steps))
+        assert len(np.unique(steps % 2)) == 2, "the lattice is coarser than stated"
+
+    def test_low_bits_of_the_sum_leave_no_trace(self) -> None:
+        """Two sums that round to the same lattice point give the very same outputs under the same noise."""
+        std = 1.0
+        first = np.full(1000, 12_345 * self.grid(std))
+        second = first + self.grid(std) / 8
+        assert not np.array_equal(first, second)
+        outputs = [self.joined(total, std, source=Replayed(3)) for total in (first, second)]
+        assert np.array_equal(*outputs)
+        naive = [total + std * Replayed(3).normal(1000) for total in (first, second)]
+        assert not np.array_equal(*naive)
+
+    @pytest.mark.parametrize(("count", "std"), [(1, 1.0), (10_000, 2.0), (10**6, 40.0)])
+    def test_noise_is_widened_by_what_rounding_can_add(self, count: int, std: float) -> None:
+        """Rounding moves neighbouring sums apart by one grid step per entry: the noise grows by at least that."""
+        unit = 0.1
+        slack = math.sqrt(count) / unit
+        noise = np.full(4, 1e6)
+        wide = Replayed(0)._join(np.zeros(4), noise, std, slack) / noise
+        worst = (unit + self.grid(std) * math.sqrt(count)) / unit
+        assert (wide >= std * worst).all()
+        assert (wide <= std * (1 + 3 * (worst - 1)) + 1e-12).all()
+
+    def test_huge_sums_saturate(self) -> None:
+        """No error may tell that a sum was large; saturating moves no two sums further apart."""
+        std = 1.0
+        limit = self.grid(std) * 2.0**52
+        out = self.joined(np.array([10 * limit, -1e300, 5.0]), std)
+        assert out[0] == pytest.approx(limit, rel=1e-6)
+        assert out[1] == pytest.approx(-limit, rel=1e-6)
+        assert abs(out[2]) < 20
+
+    def test_uniforms_are_fine_where_tails_are_made(self) -> None:
+        """Small uniforms must not be multiples of 2^-53: in the tails such noise is coarser than the grid."""
+        draws = np.sort(Secure().uniform(1_000_000))[:1000]
+        fractions = (draws * 2.0**53) % 1.0
+        assert stats.kstest(fractions, "uniform").pvalue > CERTAIN
+
+    def test_uniforms_stay_inside_the_open_interval(self) -> None:
+        for word in (b"\x00", b"\xff"):
+            secure = Secure()
+            secure._stream = Constant(word)  # type: ignore[assignment]
+            uniform = secure.uniform(3)
+            assert ((uniform > 0) & (uniform < 1)).all()
+            for law in (secure.normal, secure.laplace, secure.gumbel):
+                assert np.isfinite(law(4)).all()
+
+
+class Replayed(Secure):
+    """Secure arithmetic with noise that can be repeated."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def uniform(self, count: int) -> np.ndarray:
+        return self._generator.random(count)
+
+
+class Constant:
+    """A keystream of one repeated byte."""
+
+    def __init__(self, byte: bytes) -> None:
+        self.byte = byte
+
+    def update(self, zeros: bytes) -> bytes:
+        return self.byte * len(zeros)

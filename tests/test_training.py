@@ -1,0 +1,256 @@
+"""The two verbs: everything is checked before anything is read, and a seed fixes everything."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+
+import graphveil as gv
+from graphveil import accounting
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unsupported
+from graphveil.graph import Graph, Sealed
+from graphveil.ledger import Ledger
+from graphveil.method import Method
+from graphveil.training import default_delta
+from malformed import Attempt, malformed_graphs
+
+QUICK = gv.methods.DpSgd(steps=2)
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return gv.datasets.load("chain-s")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, graph: Graph) -> Ledger:
+    made = Ledger(tmp_path / "ledger.sqlite")
+    made.open(graph, "node", epsilon=5.0, delta=1e-5)
+    return made
+
+
+def unsplit(graph: Graph) -> Graph:
+    none = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    return graph.with_split(none, none, none, "none")
+
+
+GOOD: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "unit": "node", "seed": 0}
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"epsilon": 0.0}, InvalidInput, "epsilon"),
+    ({"epsilon": -1.0}, InvalidInput, "epsilon"),
+    ({"epsilon": math.nan}, InvalidInput, "epsilon"),
+    ({"epsilon": -math.inf}, InvalidInput, "epsilon"),
+    ({"epsilon": "1"}, InvalidInput, "epsilon"),
+    ({"epsilon": None}, InvalidInput, "either epsilon"),
+    ({"noise": 1.0}, InvalidInput, "not both"),
+    ({"epsilon": None, "noise": -1.0}, InvalidInput, "noise"),
+    ({"epsilon": None, "noise": math.nan}, InvalidInput, "noise"),
+    ({"epsilon": None, "noise": math.inf}, InvalidInput, "noise"),
+    ({"delta": 0.0}, InvalidInput, "delta"),
+    ({"delta": 1.0}, InvalidInput, "delta"),
+    ({"delta": -1e-5}, InvalidInput, "delta"),
+    ({"delta": math.nan}, InvalidInput, "delta"),
+    ({"unit": "galaxy"}, InvalidInput, "edge, node, features, label"),
+    ({"unit": "edge"}, Unsupported, "supports: features, label, node"),
+    ({"reading": "hopeful"}, InvalidInput, "published, sound"),
+    ({"seed": -1}, InvalidInput, "seed"),
+    ({"seed": 1.5}, InvalidInput, "seed"),
+    ({"seed": True}, InvalidInput, "seed"),
+    ({"seed": "7"}, InvalidInput, "seed"),
+    ({"seed": 2**70}, InvalidInput, "seed"),
+    ({"seed": -1, "secure": True}, InvalidInput, "seed"),
+    ({"seed": 2**70, "secure": True}, InvalidInput, "seed"),
+    ({"seed": None, "secure": False}, InvalidInput, "seed"),
+    ({"epsilon": 9.0}, Overspent, "budget"),
+]
+
+
+class TestChecks:
+    @pytest.mark.parametrize(("change", "error", "words"), BAD, ids=lambda case: str(case)[:40])
+    def test_nothing_is_read_or_reserved(
+        self,
+        graph: Graph,
+        ledger: Ledger,
+        monkeypatch: pytest.MonkeyPatch,
+        change: dict[str, Any],
+        error: type[Exception],
+        words: str,
+    ) -> None:
+        def opened(_: Sealed) -> None:
+            raise AssertionError("the sealed graph was opened")
+
+        monkeypatch.setattr(Sealed, "opened", opened)
+        before = ledger.path.read_bytes()
+        with pytest.raises(error, match=words):
+            gv.train(graph, QUICK, ledger=ledger, **{**GOOD, **change})
+        assert ledger.entries() == []
+        assert ledger.path.read_bytes() == before
+
+    @pytest.mark.parametrize(
+        ("subject", "method", "error"),
+        [
+            (lambda graph: unsplit(graph), QUICK, InvalidInput),
+            (lambda graph: graph.to_pyg(), QUICK, InvalidInput),
+            (lambda graph: None, QUICK, InvalidInput),  # noqa: ARG005
+            (lambda graph: graph, "dpsgd", InvalidInput),
+            (lambda graph: graph, gv.methods.DpSgd, InvalidInput),
+            (lambda graph: graph, gv.methods.Mlp(), Unsupported),
+            (lambda graph: graph, gv.methods.Gcn(), Unsupported),
+            (lambda graph: graph, gv.methods.DpSgd(sampling_rate=1.5), InvalidInput),
+        ],
+    )
+    def test_graphs_and_methods_are_checked(
+        self, graph: Graph, ledger: Ledger, subject: Any, method: Any, error: type[Exception]
+    ) -> None:
+        """A finite epsilon for a method that exposes private data is one of the mistakes."""
+        with pytest.raises(error):
+            gv.train(subject(graph), method, ledger=ledger, **GOOD)
+        assert ledger.entries() == []
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"scale": "columns"},
+            {"scale": "shifted"},
+            {"scale": "x"},
+            {"clip": math.nan},
+            {"clip": math.inf},
+            {"steps": 0},
+        ],
+    )
+    def test_settings_fail_before_a_budget_is_charged(self, wrong: dict[str, Any]) -> None:
+        """Column statistics of private features are not free; no bound is no bound."""
+        with pytest.raises(InvalidInput):
+            gv.methods.DpSgd(**wrong)
+
+    def test_poisson_batches_are_not_sold_as_replacement(self, graph: Graph) -> None:
+        for unit in ("features", "label"):
+            with pytest.raises(Unsupported, match="sampling_rate=1"):
+                gv.train(graph, gv.methods.DpSgd(sampling_rate=0.5), epsilon=1.0, unit=unit, seed=0)
+
+    @settings(max_examples=30, derandomize=True, database=None, deadline=None)
+    @given(malformed_graphs())
+    def test_malformed_graphs_never_get_this_far(self, attempt: Attempt) -> None:
+        with pytest.raises(GraphveilError):
+            gv.train(attempt[1](), QUICK, **GOOD)
+
+    def test_a_plan_for_another_unit_is_refused(self, graph: Graph) -> None:
+        class Sly(type(QUICK)):  # type: ignore[misc]
+            def plan(self, public: Any, adjacency: Any, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+                made: Plan = super().plan(public, gv.Adjacency.of("label"), reading, noise)
+                return made
+
+        with pytest.raises(Unsupported, match="planned for"):
+            gv.train(graph, Sly(steps=2), **GOOD)
+
+
+class TestBudget:
+    def test_epsilon_is_met_from_below(self, graph: Graph) -> None:
+        for unit, reads in (("node", 1.0), ("features", 2.0), ("label", 2.0)):
+            release = gv.train(graph, QUICK, epsilon=1.0, delta=1e-5, unit=unit, seed=0)
+            assert 0.995 <= release.certificate.epsilon <= 1.0
+            expected = reads * math.sqrt(2) / release.certificate.provenance.noise
+            assert accounting.epsilon(release.certificate.plan, 1e-5) == pytest.approx(
+                gaussian_epsilon(expected, 1e-5), rel=1e-6
+            ), "replacing a record moves the sum by two clips"
+
+    def test_noise_gives_the_epsilon(self, graph: Graph) -> None:
+        release = gv.train(graph, QUICK, noise=3.0, delta=1e-5, unit="node", seed=0)
+        assert release.certificate.provenance.noise == 3.0
+        assert release.certificate.epsilon == pytest.approx(gaussian_epsilon(math.sqrt(2) / 3, 1e-5))
+
+    def test_infinite_epsilon(self, graph: Graph) -> None:
+        for method in (QUICK, gv.methods.Mlp(hidden=2, epochs=1), gv.methods.Gcn(hidden=2, epochs=1)):
+            release = gv.train(graph, method, epsilon=math.inf, unit="node", seed=0)
+            assert release.certificate.epsilon == math.inf
+
+    def test_zero_noise_is_infinite_epsilon(self, graph: Graph) -> None:
+        assert gv.train(graph, QUICK, noise=0, unit="node", seed=0).certificate.epsilon == math.inf
+
+    @pytest.mark.parametrize(("nodes", "delta"), [(1, 1e-5), (48, 1e-5), (10_000, 1e-5), (10_001, 1e-6), (10**6, 1e-7)])
+    def test_default_delta(self, nodes: int, delta: float) -> None:
+        assert default_delta(nodes) == pytest.approx(delta)
+        assert default_delta(nodes) <= 1 / (10 * nodes) * (1 + 1e-12)
+
+    def test_default_delta_is_used(self, graph: Graph) -> None:
+        assert gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0).certificate.delta == default_delta(48)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    return accounting._gaussian_epsilon(mu, delta)
+
+
+def states_equal(first: gv.Release, second: gv.Release) -> bool:
+    return all(torch.equal(first.state[name], second.state[name]) for name in first.state)
+
+
+class TestRandomness:
+    @pytest.mark.parametrize(
+        ("method", "unit"),
+        [
+            (gv.methods.DpSgd(steps=3, hidden=4, sampling_rate=0.5), "node"),
+            (gv.methods.Mlp(hidden=4, epochs=3), "edge"),
+            (gv.methods.Gap(hidden=4, head=4, epochs=3), "edge"),
+        ],
+        ids=str,
+    )
+    def test_a_seed_fixes_every_bit(self, graph: Graph, method: Method, unit: str) -> None:
+        def run(seed: int) -> gv.Release:
+            return gv.train(graph, method, epsilon=4.0, unit=unit, seed=seed)
+
+        torch.manual_seed(1)
+        first = run(3)
+        torch.manual_seed(2)
+        assert states_equal(first, run(3)), "the caller's generator leaked in"
+        assert not states_equal(first, run(4))
+
+    def test_the_callers_generator_is_left_alone(self, graph: Graph) -> None:
+        torch.manual_seed(5)
+        expected = torch.rand(3)
+        torch.manual_seed(5)
+        gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
+        assert torch.equal(torch.rand(3), expected)
+
+    def test_without_a_seed_noise_is_secure_and_never_repeats(self, graph: Graph) -> None:
+        first, second = (gv.train(graph, QUICK, epsilon=1.0, unit="node") for _ in range(2))
+        assert first.certificate.provenance.secure
+        assert first.certificate.provenance.seed is None
+        assert "NOT FOR RELEASE" not in first.certificate.card()
+        assert not states_equal(first, second)
+
+    def test_secure_with_a_seed_fixes_all_but_the_noise(self, graph: Graph) -> None:
+        first, second = (gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0, secure=True) for _ in range(2))
+        assert first.certificate.provenance.secure
+        assert not states_equal(first, second)
+        plain = gv.methods.Mlp(hidden=4, epochs=3)
+        free = [gv.train(graph, plain, epsilon=1.0, unit="edge", seed=0, secure=True) for _ in range(2)]
+        assert states_equal(*free), "nothing private is read, so nothing is left to chance"
+
+    def test_seeded_noise_says_so(self, graph: Graph) -> None:
+        release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
+        assert not release.certificate.provenance.secure
+        assert "NOT FOR RELEASE" in release.certificate.card()
+
+
+class TestInfer:
+    def test_another_graph_pays_for_itself(self, tmp_path: Path, graph: Graph) -> None:
+        other = gv.datasets.load("chain-m")
+        books = Ledger(tmp_path / "ledger.sqlite")
+        books.open(other, "edge", epsilon=1.5, delta=1e-5)
+        release = gv.train(graph, gv.methods.Gap(hidden=4, head=4, epochs=2), epsilon=1.0, unit="edge", seed=0)
+        served = gv.infer(release, other, epsilon=1.0, delta=1e-5, seed=1, ledger=books)
+        assert served.predict().shape == (other.num_nodes,)
+        assert served.certificate.provenance.dataset == "chain-m"
+        assert books.account(other).spent == served.certificate.epsilon <= 1.0
+        with pytest.raises(Overspent):
+            gv.infer(release, other, epsilon=1.4, delta=1e-5, seed=2, ledger=books)
+
+    def test_free_predictions_need_no_verb(self, graph: Graph) -> None:
+        release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
+        with pytest.raises(Unsupported, match="which is free"):
+            gv.infer(release, graph, epsilon=1.0)

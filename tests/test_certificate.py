@@ -87,6 +87,14 @@ class TestCertificate:
         assert "nobody counts" in card, "the missing ledger must be called out"
         assert "REFUTED" not in card
 
+    def test_card_says_when_the_split_looked_at_private_labels(self) -> None:
+        graph = gv.datasets.load("social", split="per_class")
+        method = gv.methods.DpSgd(steps=1)
+        private = gv.train(graph, method, epsilon=1, delta=1e-5, unit="node", seed=0)
+        assert "drawn by looking at labels" in private.certificate.card()
+        public = gv.train(graph, gv.methods.Mlp(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0)
+        assert "drawn by looking at labels" not in public.certificate.card()
+
     def test_card_rounds_against_the_user(self, release: Release) -> None:
         shown = float(release.certificate.card().split("epsilon ")[1].split()[0])
         assert shown >= release.certificate.epsilon

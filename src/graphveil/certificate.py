@@ -36,7 +36,7 @@ from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
 
 SCHEMA = 1
-"""Version of the release folder. Raise it when a reader of the old layout would misread the new one."""
+"""Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
 
 _FILES = ("release.json", "weights.safetensors", "card.txt")
 
@@ -109,6 +109,8 @@ class Certificate:
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
+        if origin.split.startswith("per_class") and "y" in plan.adjacency.private:
+            lines.append("  WARNING     the split was drawn by looking at labels; the guarantee holds given the split")
         if not origin.secure and plan.steps:
             lines.append("  WARNING     seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE")
         return "\n".join(lines)

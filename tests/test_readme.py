@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from graphveil.bench.table import markdown
 from graphveil.cli import app
 
 REPOSITORY = Path(__file__).parents[1]
@@ -41,3 +42,8 @@ def test_links_lead_somewhere() -> None:
     for page in pages:
         for target in re.findall(r"\]\(([^)#]+?)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_measured_table_is_the_kept_results() -> None:
+    found = README.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0].strip()
+    assert found == markdown([REPOSITORY / "results" / name for name in ("floor.json", "gap.json")])

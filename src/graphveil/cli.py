@@ -330,6 +330,16 @@ def bench_show(
     typer.echo(table.show(table.summarise(wanted, runner.finished(wanted, out=out)), json=as_json))
 
 
+@bench_app.command("markdown")
+def bench_markdown(
+    results: Annotated[list[Path], typer.Argument(help="Files written by `bench run --results`.", exists=True)],
+) -> None:
+    """Print kept results as one Markdown table, as in the README."""
+    from graphveil.bench.table import markdown
+
+    typer.echo(markdown(results))
+
+
 def main() -> None:
     """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
     from graphveil.core import GraphveilError

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,20 @@ def show(rows: Sequence[Row], json: bool = False) -> str:
     widths = {title: max(len(title), *(len(line[title]) for line in lines)) for title in _used(lines)}
     head, rule = {title: title for title in widths}, {title: "-" * width for title, width in widths.items()}
     return "\n".join(_aligned(line, widths) for line in (head, rule, *lines)) if lines else "no records"
+
+
+def markdown(paths: Sequence[Path]) -> str:
+    """Kept results (see `write`) as one Markdown table: a line per dataset and method, a column per epsilon."""
+    rows = [row for path in paths for row in loads(path.read_text(encoding="utf-8"))]
+    epsilons = sorted({float(row["epsilon"]) for row in rows})
+    lines: dict[tuple[str, ...], dict[float, str]] = {}
+    for row in rows:
+        place = (row["dataset"], row["method"], row["unit"], row["reading"])
+        spread = "" if row["std"] is None else f" ± {100 * row['std']:.1f}"
+        lines.setdefault(place, {})[float(row["epsilon"])] = f"{100 * row['test']:.1f}{spread}"
+    head = ["dataset", "method", "unit", "reading", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    body = [[*place, *(cells.get(epsilon, "") for epsilon in epsilons)] for place, cells in lines.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
 
 
 def write(rows: Sequence[Row], path: Path) -> None:

@@ -311,13 +311,12 @@ def _typical_loss(curve: Curve) -> float:
 @lru_cache(maxsize=4096)
 def _support(curve: Curve) -> float:
     """A power of two beyond which one use has (almost) no loss left, at most `_RANGE`."""
-    reach = 2.0**-20
-    while reach < _RANGE:
-        both = curve.deltas(np.array([reach]))
-        if both is None or max(float(both[0][0]), float(both[1][0])) <= _TAIL:
-            break
-        reach *= 2
-    return reach
+    reaches = 2.0 ** np.arange(-20, math.log2(_RANGE))
+    both = curve.deltas(reaches)
+    if both is None:
+        return float(reaches[0])
+    inside = np.maximum(both[0], both[1]) <= _TAIL
+    return float(reaches[np.argmax(inside)]) if inside.any() else float(_RANGE)
 
 
 def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:

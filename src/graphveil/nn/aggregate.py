@@ -20,7 +20,7 @@ from graphveil.arcs import Csr
 
 
 @numba.njit(parallel=True, cache=True, nogil=True)
-def _spmm(indptr: Any, indices: Any, weights: Any, rows: Any, out: Any) -> None:
+def spmm(indptr: Any, indices: Any, weights: Any, rows: Any, out: Any) -> None:
     """out[i] = sum over sources j of row i of weights[arc] * rows[j]."""
     for i in numba.prange(len(indptr) - 1):
         total = np.zeros(rows.shape[1], np.float64)
@@ -40,7 +40,7 @@ def neighbour_sum(adj: Csr, rows: Tensor) -> Tensor:
 def _product(indptr: NDArray[Any], indices: NDArray[Any], weights: NDArray[np.float32], rows: Tensor) -> Tensor:
     source = np.ascontiguousarray(rows.detach().cpu().numpy())
     out = np.empty((len(indptr) - 1, source.shape[1]))
-    _spmm(indptr, indices, weights, source, out)
+    spmm(indptr, indices, weights, source, out)
     return torch.from_numpy(out)
 
 

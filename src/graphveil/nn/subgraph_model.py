@@ -1,0 +1,235 @@
+"""Message-passing networks over many small subgraphs in one block: the model, its aggregation and its forward pass.
+
+A subgraph's answer is read at its centre alone. Aggregation is fixed and linear, so where every row is needed
+it runs after the dense product, on narrow rows, and where only the centre is needed it runs before, on few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import elu, relu
+
+from graphveil.arcs import Ids
+from graphveil.core import InvalidInput
+from graphveil.nn.aggregate import spmm
+from graphveil.sampling.subgraphs import Subgraphs
+
+Kind = Literal["gcn", "sage", "gin"]
+Activation = Literal["elu", "relu"]
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": elu, "relu": relu}
+
+
+@dataclass(frozen=True)
+class SubgraphModel:
+    """Message passing, then a dense head, read at the centre: logits = act(... act(agg(x) W + b) ...)_centre W + b.
+
+    agg (paper 000, appendix A.1), with N(u) the rows that u hears inside its subgraph and d_u = |N(u)| + 1:
+    gcn  sum over N(u) + u of h_j / sqrt(d_j d_u);  sage  mean over N(u) + u;
+    gin  sum over N(u) of h_j + (1 + lambda) h_u, with one learnt lambda per message-passing layer.
+    """
+
+    kind: Kind
+    layers: int
+    hidden: int
+    activation: Activation
+    classes: int
+    width: int
+
+    def __post_init__(self) -> None:
+        known = self.kind in get_args(Kind) and self.activation in get_args(Activation) and self.layers in (1, 2)
+        if not (known and min(self.hidden, self.classes, self.width) >= 1):
+            raise InvalidInput(f"kinds gcn, sage, gin; 1 or 2 layers; elu or relu; sizes of at least 1, got {self}")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Widths of the features, every hidden layer and the logits."""
+        return self.width, *[self.hidden] * self.layers, self.classes
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One dense layer: weight [a, b], bias [b]; `own` is GIN's lambda, a scalar or one number per row [m, 1]."""
+
+    weight: Tensor
+    bias: Tensor
+    own: Tensor | None = None
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """Its weights, in the order of `start`."""
+        return [self.weight, self.bias] + ([] if self.own is None else [self.own])
+
+
+def start(model: SubgraphModel, generator: torch.Generator | None = None) -> list[Tensor]:
+    """Scaled Gaussian weights [a, b], zero biases [b] and, under GIN, zero lambdas []: layer after layer."""
+    layers = []
+    for depth, (a, b) in enumerate(pairwise(model.sizes)):
+        own = torch.zeros(()) if model.kind == "gin" and depth < model.layers else None
+        layers.append(Layer(torch.randn(a, b, generator=generator) * (2 / a) ** 0.5, torch.zeros(b), own))
+    return [part for layer in layers for part in layer.parts]
+
+
+def layers_of(model: SubgraphModel, weights: list[Tensor]) -> list[Layer]:
+    """The weights of `start` grouped by layer."""
+    parts = iter(weights)
+    learnt = [model.kind == "gin" and depth < model.layers for depth in range(model.layers + 1)]
+    return [Layer(next(parts), next(parts), next(parts) if own else None) for own in learnt]
+
+
+def logits(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Tensor) -> Tensor:
+    """Logits of the k centres, [k, c]; differentiable in the weights. x: features of the rows, [r, d]."""
+    return forward(model, layers_of(model, [weight.to(x.dtype) for weight in weights]), batch, x, Tape([], [], []))
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """What the dense layers read and said: inputs[k] [m, a], products[k] = inputs[k] W_k [m, b].
+
+    shifted[k] [m, b] is what enters the activation, bias included. Rows m: one per subgraph, or all of them.
+    """
+
+    inputs: list[Tensor]
+    products: list[Tensor]
+    shifted: list[Tensor]
+
+    def dense(self, rows: Tensor, layer: Layer) -> Tensor:
+        """rows W."""
+        product = rows @ layer.weight
+        self.inputs.append(rows)
+        self.products.append(product)
+        return product
+
+    def shift(self, rows: Tensor, layer: Layer) -> Tensor:
+        """rows + b."""
+        total = rows + layer.bias
+        self.shifted.append(total)
+        return total
+
+
+class Watching(Tape):
+    """A tape whose products always take part in autograd, even if nothing before them does."""
+
+    def dense(self, rows: Tensor, layer: Layer) -> Tensor:
+        product = super().dense(rows, layer)
+        return product if product.requires_grad else product.requires_grad_()
+
+
+def forward(model: SubgraphModel, layers: list[Layer], batch: Subgraphs, x: Tensor, tape: Tape) -> Tensor:
+    """Logits [k, c] of one block-diagonal pass, noted on the tape."""
+    if x.shape != (len(batch.nodes), model.width):
+        raise InvalidInput(f"features must be [{len(batch.nodes)}, {model.width}], got {list(x.shape)}")
+    act = _ACTIVATIONS[model.activation]
+    centres = torch.from_numpy(batch.ptr[:-1]).to(x.device)
+    h = x
+    if model.layers == 2:
+        product = tape.dense(x, layers[0])
+        h = act(tape.shift(_aggregate(sums_at_rows(model.kind, batch), product, product, layers[0]), layers[0]))
+    last = layers[model.layers - 1]
+    own = h if last.own is None else h[centres]
+    heard = _aggregate(sums_at_centres(model.kind, batch), h, own, last)
+    h = act(tape.shift(tape.dense(heard, last), last))
+    return tape.shift(tape.dense(h, layers[-1]), layers[-1])
+
+
+def _aggregate(sums: Sums, rows: Tensor, own: Tensor, layer: Layer) -> Tensor:
+    heard = sums @ rows
+    return heard if layer.own is None else torch.addcmul(heard, 1 + layer.own, own)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A sparse matrix by rows that autograd can multiply by: out_i = sum over arcs of i of weights * rows[indices].
+
+    indptr: int64 [m + 1]; indices: int64 [a]; weights: float64 [a]; columns: how many rows it reads.
+    """
+
+    indptr: Ids
+    indices: Ids
+    weights: NDArray[np.float64]
+    columns: int
+
+    def __matmul__(self, rows: Tensor) -> Tensor:
+        product: Tensor = _Propagate.apply(rows, self)  # type: ignore[no-untyped-call]
+        return product
+
+    def forth(self, rows: Tensor) -> Tensor:
+        """S rows, [m, d]."""
+        if rows.device.type != "cpu":
+            return self.scattered(rows, transposed=False)
+        return _cpu_product(self.indptr, self.indices, self.weights, rows)
+
+    def back(self, rows: Tensor) -> Tensor:
+        """S^T rows, [columns, d]."""
+        if rows.device.type != "cpu":
+            return self.scattered(rows, transposed=True)
+        shape = (len(self.indptr) - 1, self.columns)
+        turned = sp.csr_array(sp.csr_array((self.weights, self.indices, self.indptr), shape).T)
+        return _cpu_product(turned.indptr.astype(np.int64), turned.indices.astype(np.int64), turned.data, rows)
+
+    def scattered(self, rows: Tensor, transposed: bool) -> Tensor:
+        """S rows or S^T rows from torch operations alone, on the rows' device."""
+        count = len(self.indptr) - 1
+        targets = torch.from_numpy(np.repeat(np.arange(count), np.diff(self.indptr))).to(rows.device)
+        sources = torch.from_numpy(self.indices).to(rows.device)
+        if transposed:
+            targets, sources, count = sources, targets, self.columns
+        weights = torch.from_numpy(self.weights).to(rows.device, rows.dtype)
+        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights[:, None])
+
+
+class _Propagate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sums: Sums) -> Tensor:
+        ctx.sums = sums
+        return sums.forth(rows)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return ctx.sums.back(grads[0]), None
+
+
+def _cpu_product(indptr: Ids, indices: Ids, weights: NDArray[np.float64], rows: Tensor) -> Tensor:
+    out = torch.empty(len(indptr) - 1, rows.shape[1], dtype=rows.dtype)
+    spmm(indptr, indices, weights, rows.detach().contiguous().numpy(), out.numpy())
+    return out
+
+
+def sums_at_rows(kind: Kind, batch: Subgraphs) -> Sums:
+    """The aggregation of every row, [r, r]."""
+    return _weighted(kind, batch, np.arange(len(batch.nodes)), batch.indptr, batch.indices)
+
+
+def sums_at_centres(kind: Kind, batch: Subgraphs) -> Sums:
+    """The aggregation of the centres, [k, r]."""
+    centres = batch.ptr[:-1]
+    counts = batch.indptr[centres + 1] - batch.indptr[centres]
+    indptr = np.concatenate(([0], np.cumsum(counts)))
+    arcs = np.arange(indptr[-1]) + np.repeat(batch.indptr[centres] - indptr[:-1], counts)
+    return _weighted(kind, batch, centres, indptr, batch.indices[arcs])
+
+
+def sums_by_subgraph(batch: Subgraphs) -> Sums:
+    """The plain sum over each subgraph's rows, [k, r]."""
+    count = len(batch.nodes)
+    return Sums(batch.ptr, np.arange(count), np.ones(count), count)
+
+
+def _weighted(kind: Kind, batch: Subgraphs, rows: Ids, indptr: Ids, indices: Ids) -> Sums:
+    """Weights of the arcs into `rows` [m]; u itself joins them except under GIN, whose lambda is learnt."""
+    if kind == "gin":
+        return Sums(indptr, indices, np.ones(len(indices)), len(batch.nodes))
+    indices = np.insert(indices, indptr[:-1], rows)
+    indptr = indptr + np.arange(len(indptr))
+    scale = 1 / (np.diff(batch.indptr) + 1)
+    mine = np.repeat(scale[rows], np.diff(indptr))
+    return Sums(indptr, indices, np.sqrt(mine * scale[indices]) if kind == "gcn" else mine, len(batch.nodes))

@@ -87,7 +87,7 @@ SOURCES = {
     "social": Generated(
         origin="synthetic social network",
         nodes=3_000,
-        edges=17_735,
+        edges=17_785,
         splits=("random", "per_class"),
         make=social,
     )

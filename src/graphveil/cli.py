@@ -404,13 +404,13 @@ def _graph(
     """A named dataset, or the user's own two tables (split at random unless the node table says how)."""
     import graphveil as gv
 
-    if (dataset is None) == (edges is None):
-        raise gv.InvalidInput("name a dataset, or give your own graph with --edges and --nodes")
-    if dataset is not None:
+    if dataset is not None and edges is None:
         return gv.datasets.load(dataset, split=split or "random", seed=seed)
+    if edges is None or dataset is not None:
+        raise gv.InvalidInput("name a dataset, or give your own graph with --edges and --nodes, not both")
     if nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
-    graph = gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)  # type: ignore[union-attr, arg-type]
+    graph = gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)
     if bool(graph.train.any()) or split is None:
         return graph
     if split == "per_class":

@@ -95,6 +95,12 @@ class TestCertificate:
         public = gv.train(graph, gv.methods.Mlp(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0)
         assert "drawn by looking at labels" not in public.certificate.card()
 
+    def test_split_hash_is_withheld_where_labels_are_private(self, release: Release, published: Release) -> None:
+        """The split covers labelled ids: with its seed printed, the hash would confirm who has a label."""
+        assert release.certificate.provenance.split_hash == ""
+        assert "hash withheld" in release.certificate.card()
+        assert published.certificate.provenance.split_hash
+
     def test_card_rounds_against_the_user(self, release: Release) -> None:
         shown = float(release.certificate.card().split("epsilon ")[1].split()[0])
         assert shown >= release.certificate.epsilon

@@ -96,10 +96,10 @@ def test_infinity_is_valid_json() -> None:
         ("account gap --hopps 2 --epsilon 1 --unit edge", "--hops"),
         ("account gap --hops two --epsilon 1 --unit edge", "of type int"),
         ("account gap --hops 0 --epsilon 1 --unit edge", "at least 1"),
-        ("account gap --unit edge", "either epsilon"),
+        ("account gap --unit edge", "exactly one of epsilon"),
         ("account gcn --epsilon 1 --unit edge", "exposes private data"),
         ("train gap nowhere --unit edge --epsilon 1", "nowhere"),
-        ("train gap --unit edge --epsilon 1", "name a dataset"),
+        ("train gap --unit edge --epsilon 1", "name one dataset"),
         ("train gap social --unit edge --epsilon 1 --split public", "split"),
         ("infer nowhere", "not a complete release folder"),
         ("bench run nowhere", "nowhere"),
@@ -181,3 +181,31 @@ def test_no_hyper_parameter_hides_behind_an_option() -> None:
     options |= {"split_seed", "secure", "ledger", "out", "record", "json", "quiet", "features", "classes", "train"}
     for kind in discover.methods().values():
         assert not options & {item.name for item in fields(kind)}
+
+
+@pytest.mark.parametrize("where", ["file/below", "full"])
+def test_an_unwritable_out_is_found_before_anything_is_spent(
+    where: str, tables: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "manifest.json").write_text("{}")
+    (tmp_path / "full" / "mine.txt").write_text("keep me")
+    edges, nodes = tables
+    mine = ("--edges", edges, "--nodes", nodes)
+    book = tmp_path / "ledger.db"
+    run("ledger", "open", str(book), *mine, "--unit", "edge", "--epsilon", "3", "--delta", "1e-5")
+    budget = ("--unit", "edge", "--epsilon", "2", "--delta", "1e-5", "--ledger", str(book))
+    for flag in ("--out", "--record") if where == "file/below" else ("--out",):
+        result = run("train", "gap", *mine, *budget, flag, str(tmp_path / where))
+        assert isinstance(result.exception, gv.InvalidInput)
+    assert gv.Ledger(book).entries() == []
+
+
+def test_predictions_say_that_new_edges_were_not_read(tables: tuple[str, str], tmp_path: Path) -> None:
+    edges, nodes = tables
+    mine = ("--edges", edges, "--nodes", nodes)
+    model = str(tmp_path / "model")
+    trained = run("train", "gap", *mine, "--unit", "edge", "--epsilon", "2", "--epochs", "2", "--out", model)
+    assert trained.exit_code == 0, trained.output
+    assert "were not read" in run("infer", model, *mine).stdout

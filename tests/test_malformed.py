@@ -89,3 +89,41 @@ def test_a_corrupted_ledger_is_refused_and_kept(good: gv.Graph, tmp_path: Path, 
     else:
         with pytest.raises(gv.InvalidInput, match="no budget"):
             gv.train(good, gv.methods.Mlp(), epsilon=1, unit="edge", ledger=gv.Ledger(path))
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [
+        ("Gap", {"scale": "zzz"}),
+        ("Gap", {"learning_rate": -1.0}),
+        ("Gap", {"hops": 1.5}),
+        ("DpSgd", {"steps": 2.5}),
+        ("DpSgd", {"momentum": 5.0}),
+        ("DpSgd", {"learning_rate": math.nan}),
+        ("DpSgd", {"scale": "shifted"}),
+        ("Mlp", {"layers": 0}),
+        ("Mlp", {"dropout": 2.0}),
+        ("Gcn", {"epochs": 0}),
+    ],
+)
+def test_impossible_hyper_parameters_are_refused_at_once(method: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(gv.InvalidInput):
+        getattr(gv.methods, method)(**wrong)
+
+
+def test_a_release_serves_only_graphs_of_its_shape(good: gv.Graph, ledger: gv.Ledger) -> None:
+    release = gv.train(good, gv.methods.Gap(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0)
+    before = contents(ledger)
+    with pytest.raises(gv.InvalidInput, match="5 features and 2 classes"):
+        gv.infer(release, gv.datasets.load("social"), epsilon=1, delta=1e-5, ledger=ledger)
+    assert contents(ledger) == before
+
+
+def test_edge_columns_go_by_name(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text("id,label,f\n1,a,0.5\n2,b,1.5\n3,a,2.5\n")
+    (tmp_path / "edges.csv").write_text("weight,source,target\n3,1,2\n1,2,3\n")
+    graph = gv.Graph.from_edges(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    assert graph.adj.edge_index().tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
+    (tmp_path / "edges.csv").write_text("weight,from,to\n3,1,2\n")
+    with pytest.raises(gv.InvalidInput, match="source and target"):
+        gv.Graph.from_edges(tmp_path / "edges.csv", tmp_path / "nodes.csv")

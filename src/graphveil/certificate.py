@@ -43,7 +43,11 @@ _FILES = ("release.json", "weights.safetensors", "card.txt")
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a release came from. Holds public facts only: no count or hash of private data."""
+    """Where a release came from. Holds public facts only: no count or hash of private data.
+
+    Where labels are private the split's hash is withheld: a split covers labelled ids, so the hash together with
+    the split's seed would confirm a guess about who has a label.
+    """
 
     dataset: str
     split: str
@@ -104,7 +108,7 @@ class Certificate:
         lines += [_step_line(step) for step in plan.steps] or ["  steps       none: no private data is read"]
         lines += [f"  assumes     {item}" for item in plan.assumes]
         lines += [
-            f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12]})",
+            f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12] or 'hash withheld'})",
             f"  noise       {origin.source}, multiplier {origin.noise:.6g}",
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
@@ -213,6 +217,12 @@ class Release:
     @property
     def prediction_cost(self) -> str:
         """What `predict` reads and what that costs."""
+        private = "x" in self.certificate.plan.adjacency.private
+        if self.method.serves is Serves.OWN_FEATURES and private:
+            return (
+                f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about the "
+                "queried node itself, so give it to that node only"
+            )
         return f"epsilon 0 beyond the certificate: reads {self.method.serves.value}"
 
     def predict_proba(self, graph: Graph | None = None) -> Tensor:
@@ -251,8 +261,7 @@ class Release:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes."""
         target = Path(path)
-        if target.exists() and not _replaceable(target):
-            raise InvalidInput(f"{target} exists and is not a release folder; choose another path")
+        require_replaceable(target)
         contents = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
             "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
@@ -281,7 +290,8 @@ class Release:
     def _require_same_nodes(self, graph: Graph) -> None:
         trained = self.certificate.provenance
         known = (trained.dataset, trained.split_hash, len(self.state["logits"]))
-        if (graph.name, graph.split_hash(), graph.num_nodes) != known:
+        split = graph.split_hash() if trained.split_hash else ""
+        if (graph.name, split, graph.num_nodes) != known:
             raise Unsupported(
                 f"{self.method.name()} released predictions for {trained.dataset!r} only; for another graph "
                 "call graphveil.infer(release, graph, epsilon=...), which spends that graph's budget"
@@ -324,9 +334,12 @@ def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float
     return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
 
 
-def _replaceable(path: Path) -> bool:
-    """Whether `path` is an empty folder or holds exactly a release, so that nothing else is lost."""
-    return path.is_dir() and {item.name for item in path.iterdir()} in (set(), {*_FILES, "manifest.json"})
+def require_replaceable(path: Path) -> None:
+    """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
+    if not path.exists():
+        return
+    if not path.is_dir() or {item.name for item in path.iterdir()} not in (set(), {*_FILES, "manifest.json"}):
+        raise InvalidInput(f"{path} exists and is not a release folder; choose another path")
 
 
 def _read(path: Path) -> bytes:

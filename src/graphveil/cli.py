@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -168,7 +169,7 @@ def train(
     from graphveil.record import Stopwatch, record_of
 
     made = _build(method, context.obj)
-    _require_free(out)
+    _require_writable(out, record)
     graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
     book = None if ledger is None else gv.Ledger(ledger)
     with _progress(quiet), Stopwatch() as watch:
@@ -217,6 +218,7 @@ def infer(
 ) -> None:
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
+    from graphveil.method import Serves
 
     loaded = gv.load(release)
     graph = None
@@ -224,6 +226,7 @@ def infer(
         graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
     cost = loaded.prediction_cost
     if epsilon is not None or noise is not None:
+        _require_writable(None, out)
         if graph is None:
             raise gv.InvalidInput("--epsilon and --noise spend budget on a graph: name a dataset or give --edges")
         book = None if ledger is None else gv.Ledger(ledger)
@@ -231,6 +234,8 @@ def infer(
             loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
         spent = loaded.certificate
         cost = f"epsilon {spent.epsilon:.4f} at delta {spent.delta:g} of {graph.name!r}"
+    elif graph is not None and loaded.method.serves is Serves.RELEASED:
+        cost += "; predictions are for the graph as it was in training, the edges given now were not read"
     probabilities = loaded.predict_proba(graph)
     labels = probabilities.argmax(dim=1)
     if out is not None:
@@ -407,7 +412,7 @@ def _graph(
     if dataset is not None and edges is None:
         return gv.datasets.load(dataset, split=split or "random", seed=seed)
     if edges is None or dataset is not None:
-        raise gv.InvalidInput("name a dataset, or give your own graph with --edges and --nodes, not both")
+        raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes")
     if nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
     graph = gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)
@@ -420,12 +425,24 @@ def _graph(
     raise gv.InvalidInput(f"your own graph has no {split!r} split; use random or per_class, or a split column")
 
 
-def _require_free(out: Path | None) -> None:
-    """Refuse an unusable output folder before any budget is spent."""
+def _require_writable(folder: Path | None, file: Path | None) -> None:
+    """Refuse an unusable release folder or output file before any budget is spent."""
+    from graphveil.certificate import require_replaceable
     from graphveil.core import InvalidInput
 
-    if out is not None and out.exists() and not (out / "manifest.json").exists() and any(out.iterdir()):
-        raise InvalidInput(f"{out} exists and is not a release folder; choose another --out")
+    if folder is not None:
+        require_replaceable(folder)
+    for path in (folder, file):
+        if path is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be written: {error.strerror or error}") from None
+    if file is not None and file.is_dir():
+        raise InvalidInput(f"{file} is a folder; give a file")
 
 
 def _progress(silent: bool) -> AbstractContextManager[None]:

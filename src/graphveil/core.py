@@ -138,6 +138,14 @@ def require_positive(value: float, what: str) -> float:
     return float(value)
 
 
+def require_whole(owner: object, *names: str) -> None:
+    """The fields `names` of `owner` are whole numbers, or a clear error."""
+    for name in names:
+        value = getattr(owner, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+
+
 def require_cost(value: float, what: str) -> float:
     """A number of at least zero, infinity included, or a clear error. NaN would be charged as nothing."""
     if not (isinstance(value, int | float) and value >= 0):
@@ -281,8 +289,11 @@ class Plan:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """Every assumption of every step, once each."""
-        return tuple(dict.fromkeys(item for step in self.steps for item in step.assumes))
+        """Every assumption of every step, once each, after those that the protected unit itself brings."""
+        standing: tuple[str, ...] = ()
+        if self.steps and "y" in self.adjacency.private:
+            standing = ("the set of classes, and which ids are in which split, are public",)
+        return tuple(dict.fromkeys([*standing, *(item for step in self.steps for item in step.assumes)]))
 
     @property
     def refuted(self) -> tuple[str, ...]:

@@ -125,11 +125,12 @@ def _arrow_column(column: Any) -> NDArray[Any]:
 
 
 def table_arcs(edges: Table, ids: NDArray[Any]) -> Arcs:
-    """The first two columns of the edge table, ids replaced by positions in the node table."""
-    if len(edges) < 2:
-        raise InvalidInput(f"edges: two columns, source and target, are needed; got {', '.join(edges)}")
-    (source, sources), (target, targets), *_ = edges.items()
-    ends = [_positions(sources, ids, source), _positions(targets, ids, target)]
+    """The columns `source` and `target`, or the only two there are, ids replaced by positions in the node table."""
+    named = {"source", "target"} <= set(edges)
+    if not named and len(edges) != 2:
+        raise InvalidInput(f"edges: the columns source and target are needed; got {', '.join(edges)}")
+    source, target = ("source", "target") if named else tuple(edges)
+    ends = [_positions(edges[source], ids, source), _positions(edges[target], ids, target)]
     return Arcs(ends[0], ends[1], len(ids), "edges row", ids)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import secrets
+import sqlite3
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -83,8 +85,19 @@ def infer(
         raise Unsupported(
             f"{method.name()} predicts from {method.serves.value}: call release.predict(graph), which is free"
         )
+    _require_same_shape(release, graph)
     unit, reading = plan.adjacency.unit, plan.reading
     return _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+
+
+def _require_same_shape(release: Release, graph: Graph) -> None:
+    """Released weights fit one number of features and classes; say so before the graph's budget is touched."""
+    trained = (release.state["scaling.shift"].shape[0], release.state["logits"].shape[1])
+    if (graph.num_features, graph.num_classes) != trained:
+        raise InvalidInput(
+            f"the release was trained with {trained[0]} features and {trained[1]} classes; {graph.name!r} has "
+            f"{graph.num_features} and {graph.num_classes}"
+        )
 
 
 def default_delta(num_nodes: int) -> float:
@@ -137,7 +150,7 @@ def _run(
     certificate = Certificate(
         plan=plans(chosen),
         delta=spend,
-        provenance=_provenance(graph, chosen, source, seed),
+        provenance=_provenance(graph, adjacency, chosen, source, seed),
         sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
     )
     if ledger is not None:
@@ -149,14 +162,22 @@ def _run(
         torch.manual_seed(secrets.randbits(63) if seed is None else seed)
         state = work(session)
     if ledger is not None:
-        ledger.commit(certificate.provenance.ledger_entry)
+        _note_commit(ledger, certificate.provenance.ledger_entry)
     return Release(method, state, certificate, graph)
+
+
+def _note_commit(ledger: Ledger, entry: str) -> None:
+    """The reservation already counts; a ledger that cannot be written now must not cost the model."""
+    try:
+        ledger.commit(entry)
+    except sqlite3.Error as error:
+        warnings.warn(f"{entry} stays uncommitted in {ledger.path} (it is counted as spent): {error}", stacklevel=2)
 
 
 def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: float | None, delta: float) -> float:
     """The noise that was asked for, or the least that meets epsilon; checks both before anything is read."""
     if (epsilon is None) == (noise is None):
-        raise InvalidInput("give either epsilon (noise is calibrated) or noise (epsilon follows), not both")
+        raise InvalidInput("give exactly one of epsilon (the noise is calibrated) and noise (the epsilon follows)")
     if noise is not None:
         return require_positive(noise, "noise") if noise != 0 else 0.0
     assert epsilon is not None
@@ -171,11 +192,11 @@ def _require_seed(seed: int | None) -> int:
     return seed
 
 
-def _provenance(graph: Graph, noise: float, source: Source, seed: int | None) -> Provenance:
+def _provenance(graph: Graph, adjacency: Adjacency, noise: float, source: Source, seed: int | None) -> Provenance:
     return Provenance(
         dataset=graph.name,
         split=graph.split,
-        split_hash=graph.split_hash(),
+        split_hash="" if "y" in adjacency.private else graph.split_hash(),
         noise=noise,
         source=source.label,
         secure=source.secure,

@@ -4,8 +4,7 @@ With the unit the output is a mixture, without it a single Gaussian. log(Q/P)(x)
 is increasing in x, so hockey-stick sets are half-lines; with x the point where it equals e and e_i = s_i x - s_i^2/2,
     H_{e^e}(Q || P)  = sum_i w_i delta_G(e_i; s_i)
     H_{e^e}(P || Q)  = e^e sum_i w_i e^{e_i} delta_G(-e_i; s_i)      at log(Q/P)(x) = -e,
-which keeps full relative precision in both tails. Vectors of the same lengths cost no more: see
-docs/methods/heterpoisson.md.
+which keeps full relative precision in both tails.
 """
 
 from __future__ import annotations

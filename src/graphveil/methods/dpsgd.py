@@ -20,6 +20,7 @@ from graphveil.core import (
     Unit,
     Unsupported,
     require_positive,
+    require_whole,
 )
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
@@ -64,7 +65,11 @@ class DpSgd(Method):
     def __post_init__(self) -> None:
         if self.hidden < 0 or self.steps < 1 or not 0 <= self.average <= 1:
             raise InvalidInput("dpsgd needs hidden >= 0, steps >= 1 and average in [0, 1]")
+        require_whole(self, "hidden", "steps")
         require_positive(self.clip, "clip")
+        require_positive(self.learning_rate, "learning_rate")
+        if not 0 <= self.momentum < 1:
+            raise InvalidInput(f"momentum must lie in [0, 1), got {self.momentum}")
         by_record(torch.zeros(1, 1), self.scale)  # refuses here what would fail only after the budget is charged
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -76,14 +81,7 @@ class DpSgd(Method):
             act = Poisson(act, self.sampling_rate, int(public.train.sum()))
         # Replacing a record takes one clipped gradient away and adds another.
         claim = act.curve(2.0 if replace else 1.0)
-        step = Step(
-            "gradient",
-            act,
-            claim,
-            self.steps,
-            why="docs/methods/dpsgd.md",
-            assumes=("which ids are training ids is public and was chosen without private data",),
-        )
+        step = Step("gradient", act, claim, self.steps, why="docs/methods/dpsgd.md")
         return Plan(adjacency, reading, (step,))
 
     def fit(self, session: Session) -> State:

@@ -10,12 +10,22 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    Step,
+    Unit,
+    parse,
+    require_positive,
+    require_whole,
+)
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.nn.features import Scaling, unit_rows
+from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, restore, with_prefix
 from graphveil.session import Session
@@ -46,6 +56,9 @@ class Gap(Method):
     def __post_init__(self) -> None:
         if min(self.hops, self.hidden, self.head, self.epochs) < 1:
             raise InvalidInput("gap needs hops, hidden, head and epochs of at least 1")
+        require_whole(self, "hops", "hidden", "head", "epochs")
+        require_positive(self.learning_rate, "learning_rate")
+        parse(Scale, self.scale, "scale")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         act = Gaussian(std=noise, clip=1.0)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.arcs import Csr
-from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, parse, require_positive, require_whole
 from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.features import Scaling
+from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.fit import Part, Recipe, fit
 from graphveil.nn.gnn import Stack
 from graphveil.nn.mlp import restore, with_prefix
@@ -38,6 +38,13 @@ class ExposedGnn(Method):
     learning_rate: float = 0.01
     weight_decay: float = 5e-4
     scale: str = "shifted"
+
+    def __post_init__(self) -> None:
+        require_whole(self, "hidden", "layers", "epochs")
+        if min(self.hidden, self.layers, self.epochs) < 1 or not 0 <= self.dropout < 1:
+            raise InvalidInput("a GNN needs hidden, layers and epochs of at least 1 and dropout in [0, 1)")
+        require_positive(self.learning_rate, "learning_rate")
+        parse(Scale, self.scale, "scale")
 
     @abstractmethod
     def operator(self, adj: Csr) -> Operator:

@@ -142,6 +142,7 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert len(out.read_text().splitlines()) == 13
     paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
     assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
+    assert paid["certificate"]["epsilon"] <= 1
 
 
 def test_an_unusable_out_folder_spends_nothing(tables: tuple[str, str], tmp_path: Path) -> None:

@@ -241,8 +241,10 @@ def infer(
     if out is not None:
         _write_predictions(out, labels.tolist(), probabilities.tolist())
     if as_json:
-        _print_json({"cost": cost, "predictions": labels.tolist()})
+        certificate = loaded.certificate.describe()
+        _print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
     else:
+        typer.echo(loaded.certificate.card())
         typer.echo(f"{len(labels)} predictions; cost: {cost}")
         typer.echo(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
 

@@ -407,9 +407,21 @@ def test_splits_use_labelled_nodes_only_and_seeds_differ() -> None:
     graph = Graph.from_pyg(data)
     split = graph.random_split()
     used = split.train | split.val | split.test
-    assert used.sum() == round(22.5) + 3 + round(4.5)
+    assert used.sum() == 30
     assert not used[:10].any()
     assert split.split_hash() != graph.random_split(seed=1).split_hash()
+
+
+def test_whether_a_node_has_a_label_moves_no_other_node() -> None:
+    """A split must not tell who else is there: taking one label away changes that node's own part only."""
+    whole = small().random_split()
+    for node in range(whole.num_nodes):
+        data = small().to_pyg()
+        data.y[node] = -1
+        fewer = Graph.from_pyg(data).random_split()
+        for before, after in ((whole.train, fewer.train), (whole.val, fewer.val), (whole.test, fewer.test)):
+            changed = (before != after).nonzero().flatten().tolist()
+            assert changed == ([node] if bool(before[node]) else [])
 
 
 def test_random_split_never_overlaps_when_rounding_up() -> None:

@@ -273,27 +273,27 @@ class Graph:
         return replace(self, train=train, val=val, test=test, split=how)
 
     def random_split(self, train: float = 0.75, val: float = 0.10, test: float = 0.15, seed: int = 0) -> Graph:
-        """A random split of the labelled nodes into these fractions."""
+        """A random split of all ids into these fractions; unlabelled ones then stay out of their part."""
         fractions = {"train": train, "val": val, "test": test}
         for role, fraction in fractions.items():
             if not 0 <= fraction <= 1:
                 raise InvalidInput(f"the {role} fraction must lie in 0..1, got {fraction}")
         if sum(fractions.values()) > 1 + 1e-9:
             raise InvalidInput(f"the fractions {train}, {val}, {test} add up to more than 1")
-        order = self._shuffled(seed)
+        # All ids are dealt out, labelled or not: whether one node has a label moves no other node.
+        order = _shuffled(np.arange(self.num_nodes), seed)
         sizes = [round(fraction * len(order)) for fraction in fractions.values()]
-        if not sizes[0]:
-            raise InvalidInput(
-                f"a train fraction of {train} leaves none of the {len(order)} labelled nodes for training"
-            )
-        parts = np.split(order[: sum(sizes)], np.cumsum(sizes)[:2])
+        dealt = np.split(order[: sum(sizes)], np.cumsum(sizes)[:2])
+        parts = [ids[self._labelled()[ids]] for ids in dealt]
+        if not len(parts[0]):
+            raise InvalidInput(f"a train fraction of {train} leaves no labelled node for training")
         return self._with_ids(parts, f"random({train:g},{val:g},{test:g},seed={seed})")
 
     def per_class_split(self, per_class: int = 20, val: int = 500, test: int = 1000, seed: int = 0) -> Graph:
         """`per_class` training nodes of every class, then `val` and `test` other labelled nodes."""
         if per_class < 1 or val < 0 or test < 0:
             raise InvalidInput(f"sizes must be positive, got per_class={per_class}, val={val}, test={test}")
-        order = self._shuffled(seed)
+        order = _shuffled(np.flatnonzero(self._labelled()), seed)
         labels = self.y.numpy()[order]
         counts = np.bincount(labels, minlength=self.num_classes)
         if counts.min() < per_class:
@@ -309,11 +309,9 @@ class Graph:
         parts = [order[chosen], rest[:val], rest[val : val + test]]
         return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})")
 
-    def _shuffled(self, seed: int) -> Ids:
-        if seed < 0:
-            raise InvalidInput(f"a seed must not be negative, got {seed}")
-        labelled = np.flatnonzero(self.y.numpy() != UNLABELLED)
-        return np.random.Generator(np.random.PCG64(seed)).permutation(labelled)
+    def _labelled(self) -> NDArray[np.bool_]:
+        known: NDArray[np.bool_] = self.y.numpy() != UNLABELLED
+        return known
 
     def _with_ids(self, parts: list[Ids], how: str) -> Graph:
         masks = torch.zeros(3, self.num_nodes, dtype=torch.bool)
@@ -469,6 +467,12 @@ class Sealed:
 
     def __repr__(self) -> str:
         return f"Sealed({self.public.num_nodes} nodes, {'open' if self.__open else 'closed'})"
+
+
+def _shuffled(ids: Ids, seed: int) -> Ids:
+    if not isinstance(seed, int) or seed < 0:
+        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
+    return np.random.Generator(np.random.PCG64(seed)).permutation(ids)
 
 
 def _refuse(part: str) -> NoReturn:

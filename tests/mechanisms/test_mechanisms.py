@@ -159,7 +159,8 @@ def excesses(world: World, claim: Curve, source: Source, runs: int = RUNS) -> li
 def test_releases_differ_no_more_than_claimed(act: Mechanism) -> None:
     world = world_of(act)
     if world is None:
-        pytest.skip("no neighbours known to this test")
+        assert act.curve(1.0).infinite, "say in world_of how neighbours of this mechanism look"
+        return
     assert max(excesses(world, world.claim, Seeded(1))) <= 1
 
 

@@ -8,38 +8,27 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, parse, require_positive, require_whole
+from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.method import Method, Serves, State
-from graphveil.nn.features import Scale, Scaling
+from graphveil.method import Serves, State
+from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, restore, with_prefix
+from graphveil.nn.network import Network
 from graphveil.session import Session
 
 
 @dataclass(frozen=True)
-class Mlp(Method):
+class Mlp(Network):
     """relu(X W1) W2. Under EDGE the plan is empty; under any other unit it exposes features and labels."""
 
     units = frozenset(Unit)
     serves = Serves.OWN_FEATURES
 
     hidden: int = 128
-    layers: int = 2
-    dropout: float = 0.5
-    input_dropout: float = 0.2
     epochs: int = 150
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-4
-    scale: str = "shifted"
-
-    def __post_init__(self) -> None:
-        require_whole(self, "hidden", "layers", "epochs")
-        if min(self.hidden, self.layers, self.epochs) < 1 or not 0 <= self.dropout < 1:
-            raise InvalidInput("mlp needs hidden, layers and epochs of at least 1 and dropout in [0, 1)")
-        require_positive(self.learning_rate, "learning_rate")
-        parse(Scale, self.scale, "scale")
+    input_dropout: float = 0.2
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return exposing_plan(adjacency, reading, frozenset({"x", "y"}))

@@ -10,41 +10,27 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.arcs import Csr
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, parse, require_positive, require_whole
+from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.method import Method, State
+from graphveil.method import State
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.features import Scale, Scaling
+from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Part, Recipe, fit
 from graphveil.nn.gnn import Stack
 from graphveil.nn.mlp import restore, with_prefix
+from graphveil.nn.network import Network
 from graphveil.session import Session
 
 _PARTS = frozenset({"x", "y", "edges"})
 
 
 @dataclass(frozen=True)
-class ExposedGnn(Method):
+class ExposedGnn(Network):
     """A GNN baseline: epsilon is infinite under every unit. Subclasses name the layer and its operator."""
 
     units = frozenset(Unit)
     layer: ClassVar[type[nn.Module]]
-
-    hidden: int = 64
-    layers: int = 2
-    dropout: float = 0.5
-    epochs: int = 200
-    learning_rate: float = 0.01
-    weight_decay: float = 5e-4
-    scale: str = "shifted"
-
-    def __post_init__(self) -> None:
-        require_whole(self, "hidden", "layers", "epochs")
-        if min(self.hidden, self.layers, self.epochs) < 1 or not 0 <= self.dropout < 1:
-            raise InvalidInput("a GNN needs hidden, layers and epochs of at least 1 and dropout in [0, 1)")
-        require_positive(self.learning_rate, "learning_rate")
-        parse(Scale, self.scale, "scale")
 
     @abstractmethod
     def operator(self, adj: Csr) -> Operator:

@@ -380,3 +380,95 @@ class TestCalibration:
     def test_targets_are_checked(self, target: float) -> None:
         with pytest.raises(InvalidInput, match="epsilon"):
             accounting.calibrate(lambda noise: plan_of((GaussianCurve(1 / noise), 1)), target, 1e-5)
+
+
+@dataclass(frozen=True)
+class Family(Curve):
+    """One of several claims holds in every use; at once they are bounded by their pointwise maximum."""
+
+    members: tuple[Curve, ...]
+
+    def refine(self) -> tuple[Curve, ...]:
+        """Halves, then the members themselves."""
+        middle = len(self.members) // 2
+        if len(self.members) > 3:
+            return Family(self.members[:middle]), Family(self.members[middle:])
+        return self.members
+
+    def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        each = [member.deltas(epsilons) for member in self.members]
+        first, second = (np.max([both[side] for both in each if both is not None], axis=0) for side in (0, 1))
+        return first, second
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls((GaussianCurve(1.0), GaussianCurve(2.0))),)
+
+
+class TestFamilies:
+    """Claims that cover several cases are charged at the worst of them, never below, and hardly above."""
+
+    RARE = PoissonCurve(GaussianCurve(4.0), 0.0005)
+    OFTEN = PoissonCurve(GaussianCurve(0.4), 0.2)
+    MEMBERS = (Opaque(0.1), RARE, Opaque(0.13), OFTEN, Opaque(0.05), LaplaceCurve(0.15))
+
+    def costs(self, times: int, delta: float, *others: tuple[Curve, int]) -> list[float]:
+        return [accounting.epsilon(plan_of((member, times), *others), delta) for member in self.MEMBERS]
+
+    @pytest.mark.parametrize("delta", [1e-3, 1e-6])
+    @pytest.mark.parametrize("times", [1, 15])
+    def test_epsilon_delta_and_bracket(self, times: int, delta: float) -> None:
+        plan, worst = plan_of((Family(self.MEMBERS), times)), max(self.costs(times, delta))
+        found = accounting.epsilon(plan, delta)
+        assert worst * (1 - accounting._PRECISION) <= found <= worst * (1 + 2 * accounting._SLACK)
+        lower, upper = accounting.bracket(plan, delta)
+        assert lower <= worst * (1 + 1e-9)
+        assert upper == found
+        member = self.MEMBERS[int(np.argmax(self.costs(times, delta)))]
+        assert lower >= 0.99 * accounting.bracket(plan_of((member, times)), delta)[0], "not the worst member's bracket"
+        lost = max(accounting.delta(plan_of((member, times)), worst / 2) for member in self.MEMBERS)
+        assert (
+            lost * (1 - accounting._PRECISION)
+            <= accounting.delta(plan, worst / 2)
+            <= lost * (1 + 2 * accounting._SLACK) + 1e-12
+        )
+
+    def test_the_worst_member_depends_on_the_question(self) -> None:
+        """Who rarely loses much is worst at a small delta, who often loses little at a large one."""
+        rare, often = (self.MEMBERS.index(member) for member in (self.RARE, self.OFTEN))
+        few, many = self.costs(15, 1e-6), self.costs(15, 1e-2)
+        assert few[rare] > few[often]
+        assert many[often] > many[rare]
+
+    def test_one_case_holds_in_every_use(self) -> None:
+        """Composing the pointwise maximum would charge as if the case could change from use to use."""
+        family = Family((self.RARE, self.OFTEN))
+        one = accounting.epsilon(plan_of((family, 15)), 1e-5)
+        changing = accounting._case_epsilon(((family, 15),), 1e-5, False)
+        assert one < 0.995 * changing
+
+    def test_beside_other_claims(self) -> None:
+        other = (PoissonCurve(GaussianCurve(1.0), 0.1), 5)
+        found = accounting.epsilon(plan_of((Family(self.MEMBERS), 10), other), 1e-5)
+        worst = max(self.costs(10, 1e-5, other))
+        assert worst * (1 - accounting._PRECISION) <= found <= worst * (1 + 2 * accounting._SLACK)
+
+    def test_two_families(self) -> None:
+        first, second = (Opaque(0.1), self.RARE), (self.OFTEN, LaplaceCurve(0.15))
+        found = accounting.epsilon(plan_of((Family(first), 4), (Family(second), 6)), 1e-5)
+        worst = max(accounting.epsilon(plan_of((a, 4), (b, 6)), 1e-5) for a in first for b in second)
+        assert worst * (1 - accounting._PRECISION) <= found <= worst * (1 + 2 * accounting._SLACK)
+
+    @pytest.mark.parametrize(("target", "delta"), [(1.0, 1e-5), (4.0, 1e-3)])
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_calibration_covers_every_member(self, target: float, delta: float, reverse: bool) -> None:
+        """Also where the case that is searched with is the mildest."""
+
+        def members(noise: float) -> tuple[Curve, ...]:
+            each = (Opaque(0.2 / noise), PoissonCurve(GaussianCurve(1 / noise), 0.3), Opaque(0.5 / noise))
+            return each[::-1] if reverse else each
+
+        found = accounting.calibrate(lambda noise: plan_of((Family(members(noise)), 8)), target, delta)
+        assert 0.99 * target <= found.epsilon <= target
+        each = [accounting.epsilon(plan_of((member, 8)), delta) for member in members(found.noise)]
+        assert 0.99 * target <= max(each) <= target

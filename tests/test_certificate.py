@@ -356,6 +356,26 @@ class TestPredictions:
             published.predict(other)
         assert torch.equal(published.predict(gv.datasets.load("chain-s")), published.predict())
 
+    @pytest.mark.parametrize(
+        ("method", "unit"),
+        [
+            (gv.methods.HeterPoisson(), "node"),
+            (gv.methods.HeterPoisson(network="sage", hidden=2, batch=300, epochs=0.2), "node"),
+            (gv.methods.Drw(hidden=2, steps=2), "features"),
+            (gv.methods.Ndp(hidden=2, steps=2), "node"),
+        ],
+    )
+    def test_another_split_would_read_training_nodes(self, method: gv.Method, unit: str) -> None:
+        """What was held out there has trained here: its neighbours would hear it in prediction."""
+        graph, other = (gv.datasets.load("chain-s", seed=seed) for seed in (0, 1))
+        release = gv.train(graph, method, noise=2.0, delta=1e-5, unit=unit, seed=0)
+        assert torch.equal(release.predict(graph), release.predict())
+        with pytest.raises(gv.Unsupported, match="give the split of the training"):
+            release.predict(other)
+        # A graph of another name has no node in common.
+        assert len(release.predict(replace(other, name="elsewhere"))) == graph.num_nodes
+        assert "outside training" in release.prediction_cost
+
     def test_unknown_part(self, release: Release) -> None:
         with pytest.raises(InvalidInput, match="unknown part"):
             release.evaluate("everything")

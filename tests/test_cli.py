@@ -19,8 +19,8 @@ from graphveil import cli, discover
 from graphveil.cli import app
 
 COMMANDS = (
-    "methods", "datasets", "account", "train", "infer", "demo", "ledger", "ledger open", "ledger show", "bench",
-    "bench run", "bench show",
+    "methods", "datasets", "account", "train", "infer", "demo", "data", "data pack", "ledger", "ledger open",
+    "ledger show", "bench", "bench run", "bench show",
 )  # fmt: skip
 
 
@@ -179,7 +179,19 @@ def test_methods_and_datasets_list_themselves() -> None:
 def test_no_hyper_parameter_hides_behind_an_option() -> None:
     """A method whose field has the name of an option could not be set from the command line."""
     options = {"unit", "epsilon", "noise", "delta", "reading", "edges", "nodes", "directed", "clean", "split", "seed"}
-    options |= {"split_seed", "secure", "ledger", "out", "record", "json", "quiet", "features", "classes", "train"}
+    options |= {
+        "packed",
+        "split_seed",
+        "secure",
+        "ledger",
+        "out",
+        "record",
+        "json",
+        "quiet",
+        "features",
+        "classes",
+        "train",
+    }
     for kind in discover.methods().values():
         assert not options & {item.name for item in fields(kind)}
 

@@ -64,6 +64,10 @@ def test_csr_agrees_with_scipy(given_arcs: tuple[np.ndarray, np.ndarray, int]) -
     assert np.array_equal(csr.to_scipy().toarray(), dense)
     assert np.array_equal(csr.transpose().to_scipy().toarray(), dense.T)
     assert np.array_equal(csr.in_degrees(), dense.sum(1))
+    assert csr.has_loops() == bool(np.diag(dense).any())
+    assert csr.is_symmetric() == np.array_equal(dense, dense.T)
+    both = np.maximum(dense, dense.T).nonzero()
+    assert Csr.from_edge_index(both[0], both[1], n).is_symmetric()
     assert (csr.num_nodes, csr.num_arcs) == (n, len(sources))
 
 

@@ -44,6 +44,9 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_measured_table_is_the_kept_results() -> None:
-    found = README.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0].strip()
-    assert found == markdown([REPOSITORY / "results" / name for name in ("floor.json", "gap.json")])
+@pytest.mark.parametrize(
+    ("mark", "names"), [("measured", ("floor.json", "gap.json")), ("measured: node", ("heterpoisson.json",))]
+)
+def test_measured_tables_are_the_kept_results(mark: str, names: tuple[str, ...]) -> None:
+    found = README.partition(f"<!-- {mark} -->")[2].partition(f"<!-- /{mark} -->")[0].strip()
+    assert found == markdown([REPOSITORY / "results" / name for name in names])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from graphveil.graph import Graph, Public, Sealed
     from graphveil.ledger import Ledger
     from graphveil.method import Method
+    from graphveil.packed import open_packed, pack
     from graphveil.session import Session
     from graphveil.training import infer, train
 
@@ -52,6 +53,7 @@ _HOMES = {
     "graph": ("Graph", "Public", "Sealed"),
     "ledger": ("Ledger",),
     "method": ("Method",),
+    "packed": ("open_packed", "pack"),
     "session": ("Session",),
     "training": ("infer", "train"),
 }
@@ -85,6 +87,8 @@ __all__ = [
     "infer",
     "load",
     "methods",
+    "open_packed",
+    "pack",
     "train",
 ]
 

@@ -11,6 +11,8 @@ dp-accounting does not offer for arbitrary hockey-stick curves.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable
@@ -36,10 +38,16 @@ _PRECISION = 1e-3
 """Halve the grid until epsilon moves by less than this share."""
 _CLOSE = 2e-4
 """Calibration stops this close below its target."""
+_SLACK = 2e-3
+"""A bound that covers many cases is refined until it is this close to the worst single case..."""
+_TIRING = 16
+"""...and the slack grows by as much again with every so many refinements: the bound holds wherever we stop."""
+_MENDED = 4e-3
+"""Calibration with all cases of such a bound stops this close below its target."""
 _TAIL = 1e-18
 """Mass beyond the grid that one use may carry to infinity."""
 _MOST_BINS = 1 << 21
-_RANGE = 1 << 12
+_RANGE = 1 << 16
 """No loss above this is resolved; it counts as infinite."""
 _FLOAT_ERROR = 1e-13
 """Mass that one Fourier transform may misplace; see `_float_error`."""
@@ -70,27 +78,38 @@ def delta(plan: Plan, epsilon: float) -> float:
         return 0.0
     if any(curve.infinite for curve, _ in claims):
         return 1.0
+    return _worst_case(claims, lambda case, rough: _case_delta(case, epsilon, rough))[1]
+
+
+def _case_delta(claims: Claims, epsilon: float, rough: bool) -> float:
     if _only_gaussian(claims):
         return float(gaussian_delta(np.array([epsilon]), _only_mu(claims))[0])
     if not _has_deltas(claims):
         return _rdp_delta(claims, epsilon)
     lost = _float_error(claims)
-    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + lost), 1.0)
+    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + lost, rough), 1.0)
 
 
 def bracket(plan: Plan, delta: float) -> tuple[float, float]:
     """(lower, upper) around the true epsilon of the composed claims; the width is discretisation error."""
     upper = epsilon(plan, delta)
-    claims = _claims(plan.steps)
-    if upper in (0.0, math.inf) or _only_gaussian(claims) or not _has_deltas(claims):
+    if upper in (0.0, math.inf):
         return upper, upper
+    case = _worst_case(_claims(plan.steps), lambda case, rough: _case_epsilon(case, delta, rough))[0]
+    if _only_gaussian(case) or not _has_deltas(case):
+        return upper, upper
+    return _lower_epsilon(case, delta, upper), upper
+
+
+def _lower_epsilon(claims: Claims, delta: float, upper: float) -> float:
+    """Refine the optimistic grid until it is close to `upper` or too fine."""
     lower, grid = 0.0, _align(claims, _first_grid(claims) / 4)
     while True:
         pld = _compose(claims, grid, pessimistic=False)
         lower = max(lower, min(float(pld.get_epsilon_for_delta(delta + _float_error(claims))), upper))
         grid = _align(claims, grid / 4)
         if lower > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
-            return lower, upper
+            return lower
 
 
 def rdp_epsilon(plan: Plan, delta: float) -> float:
@@ -115,7 +134,7 @@ def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: flo
         return Calibrated(plan_of_noise(0.0), 0.0, _spent(plan_of_noise(0.0), delta))
     target = require_positive(epsilon, "epsilon")
     quiet = plan_of_noise(1.0)
-    if not any(math.isfinite(_spent(plan_of_noise(noise), delta)) for noise in (1.0, 1e6)):
+    if not any(math.isfinite(_first_case(plan_of_noise(noise), delta)) for noise in (1.0, 1e6)):
         raise Unsupported(
             "no amount of noise makes this method private (it exposes private data); "
             "use epsilon=inf for a non-private baseline, or a private method"
@@ -125,23 +144,55 @@ def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: flo
         if spent > target:
             raise Unsupported(f"this plan spends epsilon {spent:.4g} whatever the noise; {target:.4g} was asked")
         return Calibrated(quiet, 0.0, spent)
-    return _search(plan_of_noise, target, delta)
+    # Checking every case that the claims cover is slow: search with one of them, then mend with all.
+    found = _search(lambda noise: _first_case(plan_of_noise(noise), delta), target, delta)
+    at_found = _spent(plan_of_noise(found), delta)
+    if at_found > target:
+        found, at_found = _mended(lambda noise: _spent(plan_of_noise(noise), delta), found, at_found, target)
+    return Calibrated(plan_of_noise(found), found, at_found)
+
+
+def _mended(spent: Callable[[float], float], low: float, at_low: float, target: float) -> tuple[float, float]:
+    """From a noise that is slightly too small to one that is hardly too large, in few evaluations of `spent`."""
+    high, at_high = low, at_low
+    while at_high > target:
+        low, at_low = high, at_high
+        high = low * min(at_low / target, 2.0) ** 1.1
+        at_high = spent(high)
+    for _ in range(6):
+        if at_high >= target * (1 - _MENDED):
+            break
+        middle = _between(low, at_low, high, at_high, target * (1 - _MENDED / 2), bisect=False)
+        at_middle = spent(middle)
+        if at_middle <= target:
+            high, at_high = middle, at_middle
+        else:
+            low, at_low = middle, at_middle
+    return high, at_high
 
 
 def _spent(plan: Plan, delta: float) -> float:
     return _epsilon(_claims(plan.steps), delta)
 
 
-def _search(plan_of_noise: Callable[[float], Plan], target: float, delta: float) -> Calibrated:
-    """Bracket the noise by doubling, then interpolate in log-log; keep the private end only."""
+def _first_case(plan: Plan, delta: float) -> float:
+    """Epsilon of one of the cases that the plan's claims cover: a lower bound that is quick to search with."""
+    claims = _claims(plan.steps)
+    while parts := _refine(claims):
+        claims = parts[0]
+    return _epsilon(claims, delta)
+
+
+def _search(spent: Callable[[float], float], target: float, delta: float) -> float:
+    """Bracket the noise by doubling, then interpolate in log-log; give the private end."""
     high, low = 1.0, 0.5
-    at_high = _spent(plan_of_noise(high), delta)
+    at_high = spent(high)
     while at_high > target:
         low, high = high, high * 2
-        at_high = _spent(plan_of_noise(high), delta)
+        at_high = spent(high)
         if high > 1e9:
             raise Unsupported(f"no noise below {high:.0g} brings epsilon down to {target:.4g} at delta {delta:.3g}")
-    at_low = _spent(plan_of_noise(low), delta)
+    at_low = spent(low)
     while at_low <= target:
         if low < _LEAST_NOISE:
             raise Unsupported(
@@ -149,17 +200,17 @@ def _search(plan_of_noise: Callable[[float], Plan], target: float, delta: float)
                 "exceeds the chance that a record is read at all; choose a smaller delta"
             )
         high, at_high, low = low, at_low, low / 2
-        at_low = _spent(plan_of_noise(low), delta)
+        at_low = spent(low)
     for turn in range(200):
         if at_high >= target * (1 - _CLOSE) or high / low < 1 + _CLOSE / 10:
             break
         middle = _between(low, at_low, high, at_high, target, bisect=turn % 3 == 2)
-        at_middle = _spent(plan_of_noise(middle), delta)
+        at_middle = spent(middle)
         if at_middle <= target:
             high, at_high = middle, at_middle
         else:
             low, at_low = middle, at_middle
-    return Calibrated(plan_of_noise(high), high, at_high)
+    return high
 
 
 def _between(low: float, at_low: float, high: float, at_high: float, target: float, bisect: bool) -> float:
@@ -201,6 +252,43 @@ def _epsilon(claims: Claims, delta: float) -> float:
         return 0.0
     if any(curve.infinite for curve, _ in claims):
         return math.inf
+    return _worst_case(claims, lambda case, rough: _case_epsilon(case, delta, rough))[1]
+
+
+def _worst_case(claims: Claims, cost: Callable[[Claims, bool], float]) -> tuple[Claims, float]:
+    """The worst single case that the claims cover, and an upper bound on every case's cost, close to it.
+
+    Best-first branch and bound: what has the highest bound is refined until a single case is as bad. `cost` takes a
+    case and whether a rough upper bound will do.
+    """
+    if not _refine(claims):
+        return claims, cost(claims, False)
+    worst, reached = claims, 0.0
+    fresh = itertools.count()
+    queue = [(-math.inf, next(fresh), claims)]
+    for refinements in itertools.count():
+        if -queue[0][0] <= reached * (1 + _SLACK * (1 + refinements / _TIRING)):
+            break
+        bound, _, many = heapq.heappop(queue)
+        for part in _refine(many):
+            single = not _refine(part)
+            spent = min(cost(part, not single), -bound)
+            heapq.heappush(queue, (-spent, next(fresh), part))
+            if single and spent > reached:
+                worst, reached = part, spent
+    return worst, -queue[0][0]
+
+
+def _refine(claims: Claims) -> list[Claims]:
+    """The claims with the first one that covers several cases replaced by each of them."""
+    for place, (curve, times) in enumerate(claims):
+        if parts := curve.refine():
+            return [(*claims[:place], (part, times), *claims[place + 1 :]) for part in parts]
+    return []
+
+
+@lru_cache(maxsize=4096)
+def _case_epsilon(claims: Claims, delta: float, rough: bool) -> float:
     if _only_gaussian(claims):
         return _gaussian_epsilon(_only_mu(claims), delta)
     if not _has_deltas(claims):
@@ -211,7 +299,27 @@ def _epsilon(claims: Claims, delta: float) -> float:
             f"delta {delta:.1e} is below what floating-point composition of this plan resolves; "
             f"use {10 * lost:.0e} or more"
         )
-    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - lost)))
+    if _out_of_reach(claims) >= delta:
+        return math.inf
+    if sum(times * _distance(curve) for curve, times in claims) <= delta - lost:
+        return 0.0
+    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - lost)), rough)
+
+
+def _distance(curve: Curve) -> float:
+    """Total variation of one use, delta(0); the distances of several uses add up at most."""
+    both = curve.deltas(np.zeros(1))
+    return 1.0 if both is None else float(np.maximum(*both)[0])
+
+
+def _out_of_reach(claims: Claims) -> float:
+    """Mass of losses beyond every claim's grid, which the composition counts as infinite."""
+    within = 0.0
+    for curve, times in claims:
+        both = curve.deltas(np.array([_support(curve)]))
+        assert both is not None  # a claim without deltas is charged by its Renyi curve
+        within += times * math.log1p(-min(float(np.maximum(*both)[0]), 1 - 1e-16))
+    return -math.expm1(within)
 
 
 def _float_error(claims: Claims) -> float:
@@ -244,31 +352,40 @@ def _has_deltas(claims: Claims) -> bool:
     return all(curve.deltas(np.zeros(1)) is not None for curve, _ in claims)
 
 
-def _rdp_total(claims: Claims) -> Floats:
-    total = np.zeros_like(_ORDERS)
+def _rdp_total(claims: Claims, orders: Floats) -> Floats:
+    total = np.zeros_like(orders)
     for curve, times in claims:
-        one = curve.rdp(_ORDERS)
+        one = curve.rdp(orders)
         if one is None:
             raise Unsupported(f"{type(curve).__name__} can be charged neither as PLD nor as Renyi curve")
         total = total + times * one
-    return total
+    # What overflows to infinity minus infinity bounds nothing.
+    return np.where(np.isnan(total), np.inf, total)
+
+
+def _orders(claims: Claims) -> Floats:
+    """The orders of a published bound that stands alone, else ours."""
+    own = claims[0][0].orders() if len(claims) == 1 else None
+    return _ORDERS if own is None else own
 
 
 def _rdp_epsilon(claims: Claims, delta: float) -> float:
-    spent = _rdp_total(claims) + np.log1p(-1 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1)
+    orders = _orders(claims)
+    spent = _rdp_total(claims, orders) + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     return max(float(np.min(spent)), 0.0)
 
 
 def _rdp_delta(claims: Claims, epsilon: float) -> float:
-    log_delta = (_ORDERS - 1) * (_rdp_total(claims) - epsilon + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
+    orders = _orders(claims)
+    log_delta = (orders - 1) * (_rdp_total(claims, orders) - epsilon + np.log1p(-1 / orders)) - np.log(orders)
     return min(float(np.exp(np.min(log_delta))), 1.0)
 
 
-def _refined(claims: Claims, read: Callable[[Any], float]) -> float:
-    """Read a number off the composed PLD, halving the grid until it settles. Coarser is only larger."""
+def _refined(claims: Claims, read: Callable[[Any], float], rough: bool) -> float:
+    """Read a number off the composed PLD, halving the grid until it settles. Coarser is only larger: `rough` stops."""
     grid = _align(claims, _first_grid(claims))
     value = read(_compose(claims, grid, pessimistic=True))
-    for _ in range(8):
+    for _ in range(0 if rough else 8):
         grid = _align(claims, grid / 2)
         finer = read(_compose(claims, grid, pessimistic=True))
         settled = math.isfinite(value) and value - finer <= _PRECISION * finer
@@ -302,20 +419,19 @@ def _typical_loss(curve: Curve) -> float:
     renyi = curve.rdp(np.array([2.0]))
     if renyi is not None and np.isfinite(renyi[0]) and renyi[0] > 0:
         return min(math.sqrt(math.expm1(min(float(renyi[0]), 1.0))), 1.0)
-    both = curve.deltas(np.zeros(1))
-    distance = 0.0 if both is None else max(float(both[0][0]), float(both[1][0]))
     # N(mu,1) against N(0,1) has spread mu and total variation mu/sqrt(2 pi) for small mu.
-    return max(math.sqrt(2 * math.pi) * distance, 1e-9)
+    return max(math.sqrt(2 * math.pi) * _distance(curve), 1e-9)
 
 
 @lru_cache(maxsize=4096)
 def _support(curve: Curve) -> float:
     """A power of two beyond which one use has (almost) no loss left, at most `_RANGE`."""
-    reaches = 2.0 ** np.arange(-20, math.log2(_RANGE))
+    reaches = 2.0 ** np.append(np.arange(-20, math.log2(_RANGE)), 60)
     both = curve.deltas(reaches)
     if both is None:
         return float(reaches[0])
-    inside = np.maximum(both[0], both[1]) <= _TAIL
+    # What is lost at any reach is infinite loss: looking for it further out would only coarsen the grid.
+    inside = (np.maximum(*both) - np.maximum(*both)[-1] <= _TAIL)[:-1]
     return float(reaches[np.argmax(inside)]) if inside.any() else float(_RANGE)
 
 

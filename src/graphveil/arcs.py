@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numba
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -203,6 +204,28 @@ class Csr:
         """PyG's form: row 0 the sources, row 1 the targets, int64 [2, m]."""
         return torch.from_numpy(np.stack([self.indices, self.targets()]))
 
+    @classmethod
+    def empty(cls, num_nodes: int) -> Csr:
+        """No arcs."""
+        return cls(np.zeros(num_nodes + 1, np.int64), np.empty(0, np.int64))
+
+    def within(self, inside: NDArray[np.bool_]) -> Csr:
+        """The arcs among the nodes of a mask, bool [n], which are renumbered 0, 1, ... in order."""
+        rows = np.flatnonzero(inside)
+        kept = inside[self.indices] & np.repeat(inside, np.diff(self.indptr))
+        before = np.concatenate([[0], np.cumsum(kept)])
+        sizes = before[self.indptr[rows + 1]] - before[self.indptr[rows]]
+        fresh = np.cumsum(inside) - 1
+        return Csr(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), fresh[self.indices[kept]])
+
+    def has_loops(self) -> bool:
+        """Whether some node points at itself; needs no memory."""
+        return bool(_has_loops(self.indptr, self.indices))
+
+    def is_symmetric(self) -> bool:
+        """Whether every arc's opposite is there; linear in time, and n numbers of memory."""
+        return bool(_is_symmetric(self.indptr, self.indices, self.indptr[:-1].copy()))
+
     def transpose(self) -> Csr:
         """Every arc turned round."""
         flipped = self.to_scipy().tocsc()
@@ -215,6 +238,30 @@ class Csr:
 
     def __repr__(self) -> str:
         return f"Csr(num_nodes={self.num_nodes}, num_arcs={self.num_arcs})"
+
+
+@numba.njit(cache=True, nogil=True)
+def _has_loops(indptr: Any, indices: Any) -> bool:
+    for target in range(len(indptr) - 1):
+        for arc in range(indptr[target], indptr[target + 1]):
+            if indices[arc] == target:
+                return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_symmetric(indptr: Any, indices: Any, ahead: Any) -> bool:
+    """ahead: copy of indptr[:-1], the first arc of every row that has not met its opposite.
+
+    Targets come in ascending order and rows ascend, so the opposite of j -> i is the next arc of row j, or absent.
+    """
+    for target in range(len(indptr) - 1):
+        for arc in range(indptr[target], indptr[target + 1]):
+            source = indices[arc]
+            if ahead[source] == indptr[source + 1] or indices[ahead[source]] != target:
+                return False
+            ahead[source] += 1
+    return True
 
 
 def arcs_of(sources: Any, targets: Any, num_nodes: int, where: str) -> Arcs:

@@ -13,12 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from graphveil import accounting, discover
+from graphveil.arcs import Csr, Ids
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -37,6 +40,9 @@ from graphveil.method import Method, Serves, State
 
 SCHEMA = 1
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
+
+_BLOCK = 1 << 16
+"""Nodes that are scored at a time, so that copies of their features stay small."""
 
 _FILES = ("release.json", "weights.safetensors", "card.txt")
 
@@ -223,22 +229,55 @@ class Release:
                 f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about the "
                 "queried node itself, so give it to that node only"
             )
+        if self.method.serves is Serves.HELD_OUT and private:
+            return (
+                f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about those "
+                "nodes outside training, which the certificate does not cover there (a training node is scored from "
+                "its own features alone: give that to that node only)"
+            )
         return f"epsilon 0 beyond the certificate: reads {self.method.serves.value}"
 
     def predict_proba(self, graph: Graph | None = None) -> Tensor:
         """Class probabilities [n, c]; see `predict`."""
         subject = graph if graph is not None else self._graph
-        if self.method.serves is Serves.RELEASED and graph is not None and graph is not self._graph:
-            self._require_same_nodes(graph)
-        if self.method.serves is Serves.OWN_FEATURES and subject is None:
+        if self.method.serves is Serves.RELEASED:
+            if graph is not None and graph is not self._graph:
+                self._require_same_nodes(graph)
+            return self.method.logits(self.state, Tensor(), Csr.empty(0)).softmax(dim=1)
+        if subject is None:
             raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
-        features = subject.x if subject is not None and self.method.serves is Serves.OWN_FEATURES else Tensor()
-        return self.method.logits(self.state, features).softmax(dim=1)
+        if self.method.serves is Serves.HELD_OUT:
+            return self._held_out_logits(subject).softmax(dim=1)
+        return self._alone(subject, np.arange(subject.num_nodes)).softmax(dim=1)
+
+    def _alone(self, graph: Graph, nodes: Ids) -> Tensor:
+        """Class scores of some nodes, int64 [k], each from its own features, a block at a time to spare memory."""
+        blocks = np.split(nodes, range(_BLOCK, len(nodes), _BLOCK))
+        return torch.cat([self.method.logits(self.state, graph.rows(b), Csr.empty(len(b))) for b in blocks])
+
+    def _held_out_logits(self, graph: Graph) -> Tensor:
+        """Nodes outside training hear one another; training nodes are not there, and are scored alone."""
+        trained = self.certificate.provenance
+        if graph.name == trained.dataset and graph.split != trained.split:
+            raise Unsupported(
+                f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {trained.split!r}: its "
+                "training nodes would be read as if they were outside training; give the split of the training"
+            )
+        training = graph.train.numpy()
+        outside = np.flatnonzero(~training)
+        alone = self._alone(graph, np.flatnonzero(training))
+        scores = alone.new_empty(graph.num_nodes, alone.shape[1])
+        scores[graph.train] = alone
+        if len(outside):
+            # The arcs first: finding them takes memory that the features would be in the way of.
+            heard = graph.adj.within(~training)
+            scores[~graph.train] = self.method.logits(self.state, graph.rows(outside), heard)
+        return scores
 
     def predict(self, graph: Graph | None = None) -> Tensor:
         """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.
 
-        Without `graph`, the training graph's nodes. A method whose predictions read edges released them
+        Without `graph`, the training graph's nodes. A method whose predictions read private edges released them
         for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget.
         """
         return self.predict_proba(graph).argmax(dim=1)

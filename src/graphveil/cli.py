@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Private graph learning with proofs.")
 ledger_app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+data_app = typer.Typer(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
 bench_app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
+app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(bench_app, name="bench")
 
@@ -39,12 +42,17 @@ class MethodCommand(typer.core.TyperCommand):
 
 
 MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
-Data = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges is given.")]
+Data = Annotated[
+    str | None,
+    typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges or --packed is given."),
+]
 Edges = Annotated[Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")]
 Nodes = Annotated[Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")]
+Packed = Annotated[Path | None, typer.Option(help="Your own graph: folder written by `graphveil data pack`.")]
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Clean = Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")]
-Split = Annotated[str, typer.Option(help="random (75/10/15), public or per_class.")]
+Split = Annotated[str, typer.Option(help="random (75/10/15), public or per_class; your own graph's split comes first.")]
+SplitSeed = Annotated[int, typer.Option(help="Seed of the split.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
 Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; the noise is calibrated to it.")]
@@ -152,10 +160,11 @@ def train(
     reading: Reading = "sound",
     edges: Edges = None,
     nodes: Nodes = None,
+    packed: Packed = None,
     directed: Directed = False,
     clean: Clean = False,
     split: Split = "random",
-    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    split_seed: SplitSeed = 0,
     seed: Seed = None,
     secure: Secure = False,
     ledger: LedgerFile = None,
@@ -164,27 +173,32 @@ def train(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a private model, print its certificate, and save the release."""
+    """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
     import graphveil as gv
+    from graphveil.distributed import joined
     from graphveil.record import Stopwatch, record_of
 
     made = _build(method, context.obj)
-    _require_writable(out, record)
-    graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
-    book = None if ledger is None else gv.Ledger(ledger)
-    with _progress(quiet), Stopwatch() as watch:
-        release = gv.train(
-            graph,
-            made,
-            epsilon=epsilon,
-            noise=noise,
-            delta=delta,
-            unit=unit,
-            reading=reading,
-            seed=seed,
-            secure=True if secure else None,
-            ledger=book,
-        )
+    with joined() as crew, _progress(quiet or not crew.first):
+        if crew.first:
+            _require_writable(out, record)
+        graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
+        book = gv.Ledger(ledger) if ledger is not None and crew.first else None
+        with Stopwatch() as watch:
+            release = gv.train(
+                graph,
+                made,
+                epsilon=epsilon,
+                noise=noise,
+                delta=delta,
+                unit=unit,
+                reading=reading,
+                seed=seed,
+                secure=True if secure else None,
+                ledger=book,
+            )
+    if not crew.first:
+        return
     entry = record_of(release, graph, watch)
     if out is not None:
         release.save(out)
@@ -203,10 +217,11 @@ def infer(
     dataset: Data = None,
     edges: Edges = None,
     nodes: Nodes = None,
+    packed: Packed = None,
     directed: Directed = False,
     clean: Clean = False,
     split: Split = "random",
-    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    split_seed: SplitSeed = 0,
     epsilon: Annotated[float | None, typer.Option(help="Spend this on the given graph's own edges or nodes.")] = None,
     noise: Noise = None,
     delta: Delta = None,
@@ -222,13 +237,16 @@ def infer(
 
     loaded = gv.load(release)
     graph = None
-    if dataset is not None or edges is not None:
-        graph = _graph(dataset, edges, nodes, directed, clean, split, split_seed)
+    if dataset is not None or edges is not None or packed is not None:
+        with _progress(quiet):
+            graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
     cost = loaded.prediction_cost
     if epsilon is not None or noise is not None:
         _require_writable(None, out)
         if graph is None:
-            raise gv.InvalidInput("--epsilon and --noise spend budget on a graph: name a dataset or give --edges")
+            raise gv.InvalidInput(
+                "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
+            )
         book = None if ledger is None else gv.Ledger(ledger)
         with _progress(quiet):
             loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
@@ -261,6 +279,40 @@ def demo(
         typer.echo(demonstrate(out))
 
 
+@data_app.command("pack")
+def data_pack(
+    out: Annotated[Path, typer.Option(help="Folder to write. It holds the private data: keep it as safe as those.")],
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges is given.")
+    ] = None,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: Split = "random",
+    split_seed: SplitSeed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a graph and its split as a folder that `--packed` reads from disk as it is needed.
+
+    The folder holds the private data themselves, readable by its owner alone; packing releases nothing.
+    """
+    from graphveil import packed
+
+    packed.require_replaceable(out)
+    _require_room(out)
+    with _progress(quiet):
+        graph = _graph(dataset, edges, nodes, None, directed, clean, split, split_seed)
+        folder = packed.pack(graph, out)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    if as_json:
+        sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
+        _print_json({"folder": str(folder), "dataset": graph.name, "split": graph.split, **sizes, "bytes": size})
+    else:
+        typer.echo(f"{graph}\n{folder}: {size / 1e6:.1f} MB, holds the private data; use it with --packed {folder}")
+
+
 @ledger_app.command("open")
 def ledger_open(
     path: Annotated[Path, typer.Argument(help="Ledger file; created if needed.")],
@@ -270,13 +322,14 @@ def ledger_open(
     dataset: Data = None,
     edges: Edges = None,
     nodes: Nodes = None,
+    packed: Packed = None,
     directed: Directed = False,
     clean: Clean = False,
 ) -> None:
     """Give a dataset its budget, once."""
     import graphveil as gv
 
-    graph = _graph(dataset, edges, nodes, directed, clean, None, 0)
+    graph = _graph(dataset, edges, nodes, packed, directed, clean, None, 0)
     gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
     typer.echo(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
 
@@ -354,7 +407,9 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except GraphveilError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        # Under torchrun several processes speak.
+        rank = f" (rank {os.environ['RANK']})" if "TORCHELASTIC_RUN_ID" in os.environ else ""
+        typer.secho(f"error{rank}: {error}", err=True, fg="red")
         sys.exit(2)
 
 
@@ -403,21 +458,20 @@ def _graph(
     dataset: str | None,
     edges: Path | None,
     nodes: Path | None,
+    packed: Path | None,
     directed: bool,
     clean: bool,
     split: str | None,
     seed: int,
 ) -> Graph:
-    """A named dataset, or the user's own two tables (split at random unless the node table says how)."""
+    """A named dataset, or the user's own tables or packed graph (split as asked unless they say how)."""
     import graphveil as gv
 
-    if dataset is not None and edges is None:
+    if sum(given is not None for given in (dataset, edges, packed)) != 1:
+        raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes, or with --packed")
+    if dataset is not None:
         return gv.datasets.load(dataset, split=split or "random", seed=seed)
-    if edges is None or dataset is not None:
-        raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes")
-    if nodes is None:
-        raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
-    graph = gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)
+    graph = _own_graph(edges, nodes, packed, directed, clean)
     if bool(graph.train.any()) or split is None:
         return graph
     if split == "per_class":
@@ -425,6 +479,19 @@ def _graph(
     if split == "random":
         return graph.random_split(seed=seed)
     raise gv.InvalidInput(f"your own graph has no {split!r} split; use random or per_class, or a split column")
+
+
+def _own_graph(edges: Path | None, nodes: Path | None, packed: Path | None, directed: bool, clean: bool) -> Graph:
+    """The user's packed graph, or the one of both tables."""
+    import graphveil as gv
+
+    if packed is not None:
+        if nodes is not None or directed or clean:
+            raise gv.InvalidInput("--nodes, --directed and --clean are for tables; a packed graph is ready as it is")
+        return gv.open_packed(packed)
+    if edges is None or nodes is None:
+        raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
+    return gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)
 
 
 def _require_writable(folder: Path | None, file: Path | None) -> None:
@@ -435,16 +502,22 @@ def _require_writable(folder: Path | None, file: Path | None) -> None:
     if folder is not None:
         require_replaceable(folder)
     for path in (folder, file):
-        if path is None:
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
-        except OSError as error:
-            raise InvalidInput(f"{path} cannot be written: {error.strerror or error}") from None
+        if path is not None:
+            _require_room(path)
     if file is not None and file.is_dir():
         raise InvalidInput(f"{file} is a folder; give a file")
+
+
+def _require_room(path: Path) -> None:
+    """Refuse a path beside which nothing can be written."""
+    from graphveil.core import InvalidInput
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _progress(silent: bool) -> AbstractContextManager[None]:

@@ -206,12 +206,23 @@ class Curve(Described):
         """Hockey-stick divergences H_{e^epsilon} in both directions (remove, add), each [k]."""
         return None
 
+    def refine(self) -> tuple[Curve, ...]:
+        """Cases of which one holds in every use, each charged less loosely than `self`; empty when nothing is lost.
+
+        For a bound that covers many cases at once (say, every out-degree). The accountant charges the worst case.
+        """
+        return ()
+
+    def orders(self) -> Floats | None:
+        """The Renyi orders that a published bound is read at; `None` leaves them to the accountant."""
+        return None
+
     def atom(self) -> float | None:
         """A loss with point mass, which the accountant puts on its grid; `None` if losses are continuous."""
         return None
 
     def rdp(self, orders: Floats) -> Floats | None:  # noqa: ARG002
-        """Renyi divergence at each integer order >= 2, the worse of both directions, [k]."""
+        """Renyi divergence at each integer order >= 2 (or at `orders`), the worse of both directions, [k]."""
         return None
 
     @classmethod

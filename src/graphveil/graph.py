@@ -33,6 +33,9 @@ from graphveil.tables import (
 
 T = TypeVar("T")
 
+PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
+"""What a NODE-level step assumes when it reads `Public.out_degrees`."""
+
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
@@ -69,6 +72,9 @@ class Graph:
             raise InvalidInput("the graph has no nodes; give at least one row of features")
         if not self.x.shape[1]:
             raise InvalidInput("the nodes have no features; x needs at least one column")
+        self._check_values()
+
+    def _check_values(self) -> None:
         # A finite sum proves every entry finite without a mask as large as x; the converse fails on overflow.
         if not bool(self.x.sum().isfinite()) and not bool(self.x.isfinite().all()):
             row, column = (int(i) for i in (~self.x.isfinite()).nonzero()[0])
@@ -79,13 +85,10 @@ class Graph:
             raise InvalidInput(f"adj must be a Csr, got {type(self.adj).__name__}")
         if self.adj.num_nodes != self.num_nodes:
             raise InvalidInput(f"adj has {self.adj.num_nodes} rows, but x has {self.num_nodes}; they must agree")
-        arcs = Arcs(self.adj.indices, self.adj.targets(), self.num_nodes, "arc")
-        arcs.require_no_loops()
-        if not self.undirected:
-            return
-        flipped = self.adj.transpose()
-        # Transposing is linear in time; the search for the missing arc sorts, so it runs only on failure.
-        if not np.array_equal(flipped.indices, self.adj.indices):
+        if self.adj.has_loops() or (self.undirected and not self.adj.is_symmetric()):
+            # Finding the arc to point at takes copies of all arcs, so it is left for failures.
+            arcs = Arcs(self.adj.indices, self.adj.targets(), self.num_nodes, "arc")
+            arcs.require_no_loops()
             arcs.require_symmetric()
 
     def _check_labels(self) -> None:
@@ -262,7 +265,7 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of what is private under some unit; splits of one dataset share it, and so its budget."""
         arrays = (self.x.numpy(), self.adj.indptr, self.adj.indices, self.y.numpy())
-        return _digest(*arrays, np.array(self.undirected))
+        return _digest(*arrays, np.array(self.undirected), after=self.let_go)
 
     def split_hash(self) -> str:
         """SHA-256 of the three masks."""
@@ -339,8 +342,21 @@ class Graph:
             train=self.train,
             val=self.val,
             test=self.test,
+            degrees=self._out_degrees() if adjacency.unit is Unit.NODE else None,
         )
-        return public, Sealed(self.x, self.y, self.adj, public)
+        return public, Sealed(self.x, self.y, self.adj, public, self.rows, self.let_go)
+
+    def _out_degrees(self) -> Ids:
+        """How many training ids each id sends an arc to, int64 [n]."""
+        heard = np.repeat(self.train.numpy(), np.diff(self.adj.indptr))
+        return np.bincount(self.adj.indices[heard], minlength=self.num_nodes)
+
+    def rows(self, nodes: Ids) -> Tensor:
+        """Features of some nodes, float32 [k, d]; a graph on disk reads them with little memory. nodes: int64 [k]."""
+        return self.x[torch.from_numpy(nodes)]
+
+    def let_go(self) -> None:
+        """Give back memory that only mirrors files; a graph in memory has none. Called after every release."""
 
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
@@ -354,7 +370,8 @@ class Graph:
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
 
-    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n].
+    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n]; degrees: see
+    `out_degrees`.
     """
 
     num_nodes: int
@@ -367,6 +384,7 @@ class Public:
     train: Tensor
     val: Tensor
     test: Tensor
+    degrees: Ids | None = None
 
     @classmethod
     def blank(
@@ -400,6 +418,14 @@ class Public:
         """The arcs, if they are public."""
         return self.adj if self.adj is not None else _refuse("edges (adj)")
 
+    def out_degrees(self) -> Ids:
+        """How many training ids each id sends an arc to when every id is present, int64 [n]; unit NODE only.
+
+        Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
+        `PUBLIC_DEGREES` in what the step assumes.
+        """
+        return self.degrees if self.degrees is not None else _refuse("out-degrees")
+
     def __repr__(self) -> str:
         parts = {"x": self.x, "y": self.y, "adj": self.adj}
         shown = ", ".join(name for name, part in parts.items() if part is not None) or "none"
@@ -413,10 +439,19 @@ class Sealed:
     beside the same public view; what is absent from `public` is private.
     """
 
-    __slots__ = ("__adj", "__derived", "__open", "__x", "__y", "public")
+    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__rows", "__x", "__y", "public")
 
-    def __init__(self, x: Tensor, y: Tensor, adj: Csr, public: Public) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        adj: Csr,
+        public: Public,
+        rows: Callable[[Ids], Tensor] | None = None,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
         self.__x, self.__y, self.__adj = x, y, adj
+        self.__rows, self.__let_go = rows, let_go
         self.__open = False
         self.__derived: dict[str, Any] = {}
         self.public = public
@@ -426,6 +461,11 @@ class Sealed:
         """Features, float32 [n, d]."""
         self.__require_open(self.public.x is None, "features (x)")
         return self.__x
+
+    def rows(self, nodes: Ids) -> Tensor:
+        """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
+        x = self.x
+        return x[torch.from_numpy(nodes)] if self.__rows is None else self.__rows(nodes)
 
     @property
     def y(self) -> Tensor:
@@ -461,6 +501,7 @@ class Sealed:
             yield self
         finally:
             self.__open = False
+            self.__let_go()
 
     def __reduce__(self) -> NoReturn:
         raise PrivateAccess("a sealed graph cannot be pickled or copied; seal the graph where it is used")
@@ -479,12 +520,15 @@ def _refuse(part: str) -> NoReturn:
     raise PrivateAccess(f"the {part} are private here; ask for them through Session.release")
 
 
-def _digest(*arrays: NDArray[Any]) -> str:
-    """SHA-256 of shapes, types and contents."""
+def _digest(*arrays: NDArray[Any], after: Callable[[], None] = lambda: None) -> str:
+    """SHA-256 of shapes, types and contents; `after` is called now and then."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
+        contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for start in range(0, len(contents), 1 << 24):
+            digest.update(contents[start : start + (1 << 24)].data)
+            after()
     return digest.hexdigest()
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from graphveil.core import Adjacency, Described, Plan, Reading, Unit, Unsupported
 
 if TYPE_CHECKING:
+    from graphveil.arcs import Csr
     from graphveil.graph import Public
     from graphveil.session import Session
 
@@ -25,6 +26,7 @@ class Serves(StrEnum):
 
     RELEASED = "released state only"
     OWN_FEATURES = "released weights and the queried node's own features"
+    HELD_OUT = "released weights, and the features of the nodes outside training and the edges among them"
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,11 @@ class Method(Described):
             f"{self.name()} predicts from {self.serves.value}; call release.predict(graph), which is free"
         )
 
-    def logits(self, state: State, x: Tensor) -> Tensor:  # noqa: ARG002
-        """Class scores [n, c] from released state, and from features [n, d] where `serves` says so."""
+    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
+        """Class scores [n, c] from released state and, where `serves` says so, from features [n, d].
+
+        `heard`: the arcs among these n nodes that may be read; none unless the method serves HELD_OUT.
+        """
         return state["logits"]
 
     @classmethod

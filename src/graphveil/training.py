@@ -26,6 +26,7 @@ from graphveil.core import (
     require_delta,
     require_positive,
 )
+from graphveil.distributed import agreed, common
 from graphveil.graph import Graph, Public
 from graphveil.ledger import Ledger
 from graphveil.method import Method, State
@@ -142,7 +143,7 @@ def _run(
     public, sealed = graph.seal(adjacency)
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
     plans = plan_of(method, public, adjacency, charged)
-    chosen = choose_noise(plans, epsilon, noise, spend)
+    chosen = agreed(lambda: choose_noise(plans, epsilon, noise, spend))
     hidden = (seed is None) if secure is None else secure
     if seed is not None or not hidden:
         _require_seed(seed)
@@ -153,16 +154,15 @@ def _run(
         provenance=_provenance(graph, adjacency, chosen, source, seed),
         sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
     )
-    if ledger is not None:
-        # The ledger never believes a published proof: it charges what we can prove for the same acts.
-        entry = ledger.reserve(graph, certificate.sound or certificate.plan, method.name())
-        certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
-    session = Session(public, sealed, certificate.plan, source)
+    # The ledger never believes a published proof: it charges what we can prove for the same acts.
+    charge = certificate.sound or certificate.plan
+    entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
+    certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
+    session = Session(public, sealed, certificate.plan, common(source))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(secrets.randbits(63) if seed is None else seed)
+        torch.manual_seed(agreed(lambda: secrets.randbits(63)) if seed is None else seed)
         state = work(session)
-    if ledger is not None:
-        _note_commit(ledger, certificate.provenance.ledger_entry)
+    agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
     return Release(method, state, certificate, graph)
 
 

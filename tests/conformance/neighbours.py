@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,14 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
+from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
+from graphveil.mechanisms.renyi import RenyiCurve
+from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.noise import Seeded
+from graphveil.sampling.subgraphs import Subgraphs
 from graphveil.session import Session
 
 
@@ -119,6 +124,10 @@ class Probe(Session):
     def release(self, name: str, query: Query) -> Tensor:
         step = self.plan.step(name)
         self.releases += 1
+        if isinstance(step.act, HeterPoisson):
+            assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
+            self.worst = max(self.worst, subgraph_move(step.act, query, self.here, self.there, self.releases))
+            return self.session.release(name, query)
         pair = []
         for sealed in (self.here, self.there):
             with sealed.opened():
@@ -128,14 +137,55 @@ class Probe(Session):
         self.worst = max(self.worst, moved / claimed)
         return self.session.release(name, query)
 
+    def left(self, name: str) -> int:
+        return self.session.left(name)
+
+
+def coupled_batch(act: HeterPoisson, sealed: Sealed, coins: int) -> Subgraphs:
+    """Centres, and one draw for every pair (centre, neighbour) whatever arcs there are: the same for neighbours."""
+    train = sealed.public.train.nonzero().flatten().numpy()
+    rng = np.random.default_rng(coins)
+    centres: Ids = train[rng.random(len(train)) < act.rate]
+    pairs = rng.random((sealed.public.num_nodes, sealed.public.num_nodes))
+    rows = [pairs[i, sealed.adj.indices[sealed.adj.indptr[i] : sealed.adj.indptr[i + 1]]] for i in centres]
+    return act.batch(sealed, centres, np.concatenate([*rows, np.empty(0)]))
+
+
+def subgraph_move(
+    act: HeterPoisson, query: Query, here: Sealed, there: Sealed, coins: int, overlap: bool | None = None
+) -> float:
+    """How far the blanked node moves the clipped sum, as a share of what U1 and U2 say for these coins.
+
+    A central node: one clip. Kept by k centres: two clips each. `overlap` (that of the act unless given) allows both
+    at once. Infinite where nothing may move and something does.
+    """
+    sums, batches, labels = [], [], []
+    for sealed in (here, there):
+        with sealed.opened():
+            batches.append(coupled_batch(act, sealed, coins))
+            sums.append(query(sealed, batch=batches[-1]).clipped_sum(act.inner.clip).double())
+            labels.append(sealed.y)
+    # The node whose label is gone; none where both graphs are the same, and then nothing may move.
+    (node,) = ((labels[0] >= 0) & (labels[1] < 0)).nonzero().flatten().tolist() or (-1,)
+    central = int((batches[0].centres == node).any())
+    kept = int((batches[0].nodes == node).sum()) - central
+    both = act.overlap if overlap is None else overlap
+    allowed = 2 * kept + central if both or not central else 1
+    moved = float((sums[0] - sums[1]).norm()) / act.inner.clip
+    if allowed == 0:
+        return 0.0 if moved <= 1e-9 else math.inf
+    return moved / allowed
+
 
 def claimed_move(step: Step) -> tuple[int, float]:
     """(norm, length): how far the claim says a neighbour can move the bounded query, given the coins."""
     act, claim = step.act, step.claim
     while isinstance(act, Poisson | FixedSize):
         act = act.inner
-    while isinstance(claim, PoissonCurve | FixedSizeCurve):
+    while isinstance(claim, PoissonCurve | FixedSizeCurve | RenyiCurve):
         claim = claim.base
+    if isinstance(claim, RevealedMixture):
+        claim = claim.curves[-1]
     if isinstance(act, Gaussian) and isinstance(claim, GaussianCurve):
         return 2, claim.mu * act.std * act.clip
     if isinstance(act, Laplace) and isinstance(claim, LaplaceCurve):

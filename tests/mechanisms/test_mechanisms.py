@@ -16,22 +16,28 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from graphveil import discover
+from graphveil.arcs import Csr
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism
-from graphveil.graph import Sealed
+from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.mechanisms.randomised_response import RandomisedResponse
+from graphveil.mechanisms.sml import Sml
 from graphveil.nn.aggregate import clip_rows
 from graphveil.noise import Secure, Seeded, Source
+from graphveil.sampling.subgraphs import Subgraphs
 
 NOTHING = cast(Sealed, None)
 RUNS = 8_000
+STAR_RUNS = 4_000
 EPSILONS = (0.0, 0.3, 1.0)
 MECHANISMS = [one for kind in discover.mechanisms().values() for one in kind.specimens()]
 
@@ -57,9 +63,9 @@ class World:
 
 def world_of(act: Mechanism) -> World | None:
     """Neighbouring inputs for a mechanism, at a sensitivity that makes the claim neither trivial nor hopeless."""
-    if isinstance(act, Gaussian | Laplace):
-        moved = max(1, round(act.std if isinstance(act, Gaussian) else act.scale))
-        wrap = Rows if isinstance(act, Gaussian) else _same
+    if isinstance(act, Gaussian | Laplace | Sml):
+        moved = max(1, round(act.scale if isinstance(act, Laplace) else act.std))
+        wrap = _same if isinstance(act, Laplace) else Rows
         # Contributions far longer than the clip: the mechanism itself must bound them.
         rows = torch.full((moved, 1), 1e3 * act.clip)
         none = torch.zeros(1, 1)
@@ -82,7 +88,70 @@ def world_of(act: Mechanism) -> World | None:
             _repeated(act, partial(_sampled, act.population, -1e3, Rows)),
             act.curve(2),
         )
+    if isinstance(act, HeterPoisson) and isinstance(act.inner, Gaussian):
+        return star(act, out_degree=max(1, round(act.multiplier / act.cap)))
     return None
+
+
+def star(act: HeterPoisson, out_degree: int) -> World:
+    """Node 0 points at 1 .. out_degree: what they release tells whether it is there; the others release nothing.
+
+    A central node that kept node 0 is turned round, so that it moves two clips. Node 0 itself speaks along another
+    axis, so that it does not hide among them. The statistic is the likelihood ratio of what is released.
+    """
+    claim = act.curve(2)
+    assert isinstance(claim, HeterPoissonCurve)
+    public = replace(
+        Public.blank(act.population, 1, 2, num_train=act.population),
+        degrees=np.where(np.arange(act.population) == 0, out_degree, 0),
+    )
+    arcs = Csr.from_edge_index(np.zeros(out_degree, np.int64), np.arange(1, out_degree + 1), act.population)
+    labels = torch.zeros(act.population, dtype=torch.int64)
+    absent = torch.where(torch.arange(act.population) == 0, -1, labels)
+    worlds = [
+        Sealed(torch.zeros(act.population, 1), y, adj, public)
+        for y, adj in ((labels, arcs), (absent, Csr.empty(act.population)))
+    ]
+    with_hub, without_hub = (_released_ratios(act, sealed, claim, out_degree) for sealed in worlds)
+    return World(with_hub, without_hub, replace(claim, low=out_degree, high=out_degree))
+
+
+def _hub_rows(sealed: Sealed, batch: Subgraphs, out_degree: int) -> Rows:
+    centres = torch.from_numpy(batch.centres)
+    holds = torch.from_numpy(np.diff(batch.ptr) > 1)
+    rows = torch.zeros(len(centres), 2)
+    rows[:, 0] = torch.where((centres >= 1) & (centres <= out_degree), torch.where(holds, 1e3, -1e3), 0.0)
+    rows[:, 1] = torch.where((centres == 0) & (sealed.y[centres] >= 0), 1e3, 0.0)
+    return Rows(rows)
+
+
+def _released_ratios(
+    act: HeterPoisson, sealed: Sealed, claim: HeterPoissonCurve, out_degree: int
+) -> Callable[[int, Source], Floats]:
+    def draw(runs: int, source: Source) -> Floats:
+        query = partial(_hub_rows, out_degree=out_degree)
+        with sealed.opened():
+            seen = np.stack([act.apply(sealed, query, source).double().numpy() for _ in range(runs)])
+        return _hub_ratio(seen / act.inner.clip, claim, out_degree)
+
+    return draw
+
+
+def _hub_ratio(seen: Floats, claim: HeterPoissonCurve, out_degree: int) -> Floats:
+    """Log-likelihood of releases [runs, 2] with the hub over that without it, in clips."""
+    present, absent = np.zeros(len(seen)), np.zeros(len(seen))
+
+    def density(first: float, second: float) -> Floats:
+        squares = (seen[:, 0] - first) ** 2 + (seen[:, 1] - second) ** 2
+        return np.asarray(np.exp(-squares / (8 * claim.noise**2)))
+
+    for count, chance in enumerate(binom.pmf(np.arange(out_degree + 1), out_degree, claim.rate)):
+        absent += chance * density(-count, 0)
+        for kept, share in enumerate(binom.pmf(np.arange(count + 1), count, claim.keep(out_degree))):
+            present += chance * share * (1 - claim.rate) * density(2 * kept - count, 0)
+            moved = 2 * kept - count if claim.overlap else -count
+            present += chance * share * claim.rate * density(moved, 1)
+    return np.asarray(np.log(np.maximum(present, 1e-300)) - np.log(np.maximum(absent, 1e-300)))
 
 
 def _same(rows: Tensor) -> Tensor:
@@ -144,14 +213,18 @@ def margin(runs: int, epsilon: float) -> float:
 
 def excesses(world: World, claim: Curve, source: Source, runs: int = RUNS) -> list[float]:
     """By how many margins the measured divergence lies above (or, negative, below) the claim."""
-    present, absent = world.present(runs, source), world.absent(runs, source)
+    return excesses_of(world.present(runs, source), world.absent(runs, source), claim)
+
+
+def excesses_of(present: Floats, absent: Floats, claim: Curve) -> list[float]:
+    """The same for values of the statistic, equally many in either world."""
     both = claim.deltas(np.array(EPSILONS))
     assert both is not None
     found = []
     for place, epsilon in enumerate(EPSILONS):
         for deltas, (first, second) in zip(both, ((present, absent), (absent, present)), strict=True):
             gap = divergence(first, second, epsilon) - float(deltas[place])
-            found.append(gap / margin(runs, epsilon))
+            found.append(gap / margin(len(present), epsilon))
     return found
 
 
@@ -219,6 +292,38 @@ def test_sampling_claims_notice_a_wrong_rate() -> None:
         assert max(excesses(world, rarer.curve(2 if isinstance(act, FixedSize) else 1), Seeded(4))) > 1
 
 
+STARS = [
+    (HeterPoisson(Gaussian(0.4, clip=0.5), 0.5, 1.0, 1.0, 8), 1),
+    (HeterPoisson(Gaussian(0.4, clip=2.0), 0.5, 2.0, 0.5, 8), 5),
+    (HeterPoisson(Gaussian(0.4), 0.5, 2.0, 1.0, 8, overlap=True), 3),
+]
+
+
+@pytest.mark.parametrize(("act", "out_degree"), STARS)
+def test_subgraph_claims_are_tight_and_notice_mutations(act: HeterPoisson, out_degree: int) -> None:
+    world = star(act, out_degree)
+    claim = cast(HeterPoissonCurve, world.claim)
+    drawn = world.present(STAR_RUNS, Seeded(5)), world.absent(STAR_RUNS, Seeded(6))
+    found = excesses_of(*drawn, claim)
+    assert max(found) <= 1
+    # The claim reveals how many neighbours are central; here several of them can hide that.
+    assert min(found) >= (-1 if out_degree == 1 else -2), "the test does not reach the claim: it has no power"
+    rarer = replace(claim, rate=claim.rate / 2)
+    seldom = replace(claim, cap=claim.keep(out_degree) / 10)
+    louder = replace(claim, noise=claim.noise * 4)
+    for mutant in (rarer, seldom, louder):
+        assert max(excesses_of(*drawn, mutant)) > 1, f"{mutant} went unnoticed"
+
+
+def test_overlapping_centres_are_not_covered_by_the_cheaper_claim() -> None:
+    """A hub that is central AND kept by the only node it points at moves three clips, not one."""
+    world = star(HeterPoisson(Gaussian(1.0), 0.9, 1.0, 1.0, 3, overlap=True), out_degree=1)
+    claim = cast(HeterPoissonCurve, world.claim)
+    drawn = world.present(STAR_RUNS, Seeded(7)), world.absent(STAR_RUNS, Seeded(8))
+    assert max(excesses_of(*drawn, claim)) <= 1
+    assert max(excesses_of(*drawn, replace(claim, overlap=False))) > 1
+
+
 def test_randomised_response_lies_evenly() -> None:
     act = RandomisedResponse(0.7, categories=5)
     out = act.apply(NOTHING, lambda _: torch.full((200_000,), 3), Seeded(5))
@@ -237,12 +342,14 @@ def test_noisy_max_is_the_exponential_mechanism() -> None:
     assert shares.tolist() == pytest.approx((weights / weights.sum()).tolist(), abs=6 * math.sqrt(0.25 / len(out)))
 
 
-@pytest.mark.parametrize("act", [Gaussian(0.0), Laplace(0.0), NoisyMax(0.0)], ids=str)
+@pytest.mark.parametrize("act", [Gaussian(0.0), Laplace(0.0), NoisyMax(0.0), Sml(0.0)], ids=str)
 def test_no_noise_costs_everything(act: Mechanism) -> None:
     assert act.curve(1).infinite
 
 
-@pytest.mark.parametrize("act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0)], ids=str)
+@pytest.mark.parametrize(
+    "act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0), Sml(1.0)], ids=str
+)
 @pytest.mark.parametrize("sensitivity", [0.5, 0.0, -1.0, math.nan])
 def test_sensitivities_below_one_contribution_are_refused(act: Mechanism, sensitivity: float) -> None:
     with pytest.raises(InvalidInput):

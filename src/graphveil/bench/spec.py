@@ -63,7 +63,7 @@ Epsilon = Annotated[Number, Field(gt=0)]
 Delta = Annotated[float, Field(strict=True, gt=0, lt=1)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Dataset = Annotated[str, AfterValidator(_known_dataset)]
-Split = Literal["random", "public", "per_class"]
+Split = Literal["random", "random_80_20", "public", "per_class"]
 Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
 Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
@@ -163,7 +163,8 @@ class Spec(Model):
     datasets: Datasets
     split: Split = "random"
     unit: Unit
-    delta: Delta
+    delta: Delta | Literal["n^-1.1"]
+    """A number, or n^-1.1 with the number of nodes of each dataset."""
     epsilons: Epsilons
     seeds: Seeds
     readings: Readings = (Reading.SOUND,)
@@ -210,8 +211,12 @@ class Spec(Model):
             unit=cell.unit,
             reading=cell.reading,
             epsilon=cell.epsilon,
-            delta=self.delta,
+            delta=self.delta_on(cell.dataset),
         )
+
+    def delta_on(self, dataset: str) -> float:
+        """Delta for one dataset."""
+        return datasets.num_nodes(dataset) ** -1.1 if self.delta == "n^-1.1" else float(self.delta)
 
     def tasks(self, quick: bool = False) -> list[Task]:
         """Every run, each once, those on the same graph together so that it is loaded once."""

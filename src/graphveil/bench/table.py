@@ -110,7 +110,7 @@ def _row(spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published 
         unit=cell.unit.value,
         reading=cell.reading.value,
         epsilon=cell.epsilon,
-        delta=spec.delta,
+        delta=spec.delta_on(cell.dataset),
         selection=_selection(len(points), max((result.epsilon for result in runs.values()), default=math.inf)),
         params=described,
         tuned={key: described[key] for key in cell.entry.grid},

@@ -12,12 +12,15 @@ from graphveil.core import InvalidInput
 from graphveil.datasets.source import Source
 from graphveil.graph import Graph
 
-__all__ = ["describe", "load", "names"]
+__all__ = ["describe", "load", "names", "num_nodes"]
+
+_FIFTH = "_80_20"
 
 
 def load(name: str, *, root: str | Path | None = None, split: str = "random", seed: int = 0) -> Graph:
     """The dataset `name` under the split "random" (75/10/15), "public" or "per_class" (20 each, 500, 1000).
 
+    "random_80_20" is 70/10/20: four fifths to learn from, of which one eighth chooses hyper-parameters.
     `root` holds the raw files (default: GRAPHVEIL_DATA); `seed` draws the split, never the graph.
     """
     sources = _sources()
@@ -26,12 +29,19 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
         close = difflib.get_close_matches(key, sources) or sources
         raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
     source = sources[key]
-    if split not in source.splits:
+    if split.removesuffix(_FIFTH) not in source.splits:
         raise InvalidInput(f"dataset {key!r} has no split {split!r}; use one of: {', '.join(source.splits)}")
     graph, public = source.open(key, root)
     if split == "public" and public is not None:
         return public(seed)
-    return graph.random_split(seed=seed) if split == "random" else graph.per_class_split(seed=seed)
+    if split == "per_class":
+        return graph.per_class_split(seed=seed)
+    return graph.random_split(0.7, 0.1, 0.2, seed) if split.endswith(_FIFTH) else graph.random_split(seed=seed)
+
+
+def num_nodes(name: str) -> int:
+    """How many nodes the dataset `name` has, without opening it."""
+    return _sources()[name].nodes
 
 
 def names() -> list[str]:

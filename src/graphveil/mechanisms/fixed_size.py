@@ -66,7 +66,8 @@ class FixedSizeCurve(Curve):
         rest = log_choose + terms * np.log(self.rate) + np.log(2) + (terms - 1) * inner
         square = np.minimum(np.log(4) + inner[0] + np.log(-np.expm1(-inner[0])), np.log(2) + inner[0])
         rest[0] = log_choose[0] + 2 * np.log(self.rate) + square
-        return float(np.logaddexp.reduce(np.append(rest, 0.0)) / (order - 1))
+        # Sampling never costs: the bound is loose where the unsampled mechanism is cheaper.
+        return min(float(np.logaddexp.reduce(np.append(rest, 0.0)) / (order - 1)), float(inner[-1]))
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

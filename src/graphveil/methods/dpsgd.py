@@ -9,6 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from graphveil.arcs import Csr
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -101,7 +102,7 @@ class DpSgd(Method):
         layers = unflat(kept / (self.steps - first_kept), shapes)
         return {f"weights.{depth}": layer.clone() for depth, layer in enumerate(layers)}
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
+    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
         weights = [state[f"weights.{depth}"] for depth in range(len(state))]
         return dense_logits(weights, with_bias(x, self.scale))
 

@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
@@ -41,7 +42,7 @@ class Mlp(Network):
         fit_rows(net, scaling(x), y, public.train, public.val, recipe)
         return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 
-    def logits(self, state: State, x: Tensor) -> Tensor:
+    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
         classes = state[f"net.layers.{self.layers - 1}.bias"].shape[0]
         net = restore(self._net(x.shape[1], classes), state, "net.")
         with torch.no_grad():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -25,6 +26,9 @@ from graphveil.sampling.subgraphs import Subgraphs
 
 Kind = Literal["gcn", "sage", "gin"]
 Activation = Literal["elu", "relu"]
+
+_BLOCK = 1 << 14
+"""Rows of a whole graph that are scaled or activated at a time."""
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": elu, "relu": relu}
 
@@ -89,6 +93,38 @@ def layers_of(model: SubgraphModel, weights: list[Tensor]) -> list[Layer]:
 def logits(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Tensor) -> Tensor:
     """Logits of the k centres, [k, c]; differentiable in the weights. x: features of the rows, [r, d]."""
     return forward(model, layers_of(model, [weight.to(x.dtype) for weight in weights]), batch, x, Tape([], [], []))
+
+
+def logits_at_rows(
+    model: SubgraphModel,
+    weights: list[Tensor],
+    batch: Subgraphs,
+    x: Tensor,
+    scaled: Callable[[Tensor], Tensor] = lambda rows: rows,
+) -> Tensor:
+    """Logits of every row and not of the centres alone, [r, c]. x: features of the rows, [r, d].
+
+    `scaled` is what the network reads of some rows. Whatever needs no other row goes block by block, to spare memory.
+    """
+    layers, sums = layers_of(model, [weight.to(x.dtype) for weight in weights]), sums_at_rows(model.kind, batch)
+    act = _ACTIVATIONS[model.activation]
+    h = _product(x, layers[0], scaled)
+    for layer, following in pairwise(layers):
+        h = _aggregate(sums, h, h, layer)
+        h = _product(h, following, partial(_active, act=act, bias=layer.bias))
+    return h + layers[-1].bias
+
+
+def _active(rows: Tensor, act: Callable[[Tensor], Tensor], bias: Tensor) -> Tensor:
+    return act(rows + bias)
+
+
+def _product(rows: Tensor, layer: Layer, read: Callable[[Tensor], Tensor]) -> Tensor:
+    """read(rows) W, a block at a time, [m, b]."""
+    out = rows.new_empty(len(rows), layer.weight.shape[1])
+    for first in range(0, len(rows), _BLOCK):
+        out[first : first + _BLOCK] = read(rows[first : first + _BLOCK]) @ layer.weight
+    return out
 
 
 @dataclass(frozen=True, eq=False)

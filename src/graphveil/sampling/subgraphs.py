@@ -32,6 +32,22 @@ class Subgraphs:
         """The nodes in the middle, int64 [k]."""
         return self.nodes[self.ptr[:-1]]
 
+    def take(self, which: Ids) -> Subgraphs:
+        """Some of the subgraphs, in the order asked for; which: int64 [m]."""
+        ptr, rows, moved = _gathered(self.ptr, which)
+        indptr, arcs, _ = _gathered(self.indptr, rows)
+        # A row keeps its place within its subgraph, so a source moves as far as its target does.
+        indices = self.indices[arcs] + np.repeat(moved, np.diff(indptr))
+        return Subgraphs(self.nodes[rows], ptr, indptr, indices)
+
     def occurrences(self, num_nodes: int) -> Ids:
         """In how many subgraphs each node occurs, int64 [num_nodes]."""
         return np.bincount(self.nodes, minlength=num_nodes)
+
+
+def _gathered(ptr: Ids, which: Ids) -> tuple[Ids, Ids, Ids]:
+    """Some of the ranges ptr[s] .. ptr[s+1]-1 side by side: their new ptr, their members, how far each member moves."""
+    sizes = ptr[which + 1] - ptr[which]
+    fresh = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    moved = np.repeat(fresh[:-1] - ptr[which], sizes)
+    return fresh, np.arange(fresh[-1]) - moved, moved

@@ -1,0 +1,307 @@
+"""Degree-aware Poisson sampling of subgraphs (HeterPoisson; Xiang, Wang & Wang, S&P 2024): act and curves.
+
+Each training id is central with probability q; an in-neighbour j of a central node joins its subgraph with probability
+p_j = min(p_max, M / out-degree of j in the fixed public population); a node that is central anywhere in the batch is
+removed from every other subgraph. Every subgraph's gradient is clipped, all are added, noise follows.
+
+Sound claim U2 (docs/methods/heterpoisson.md): let z be the differing node, D its out-degree, p its keep probability.
+Reveal c ~ Bin(D, q), the number of z's out-neighbours that are central, and nothing else. Without z the sum is one
+Gaussian; with z it is q N(1/2) + (1-q) sum_k Bin(k; c, p) N(k) in units of two clips. D is the adversary's to choose,
+the same in every step: the cost is the worst D's. All D in [a, b] are covered at once by c ~ Bin(b, q), p = p(a).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numba
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from graphveil.arcs import Ids
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
+from graphveil.mechanisms.poisson import require_rate
+from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.sml import Sml, SmlCurve
+from graphveil.sampling import heterpoisson as sampler
+from graphveil.sampling.subgraphs import Subgraphs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from graphveil.graph import Sealed
+    from graphveil.noise import Source
+
+_NEGLIGIBLE = 1e-20
+"""Probability that is charged as if the unit were exposed; far below any delta."""
+_REACH = 9.6
+"""Standard deviations beyond which a Gaussian tail is negligible."""
+_SPACING = 0.04
+"""Distance of the points at which a curve is exact; between them a chord bounds it from above."""
+_LARGEST = 700.0
+"""e to this power still fits a double; where it would not, a chord gives way to its left end, which is higher."""
+_STRETCH = 1.5
+"""Out-degrees within this factor share one bound at first."""
+_FINE = 64
+"""Parts of an interval of out-degrees; a part is bounded by its largest degree and its largest keep probability."""
+_PARTS = 2000
+"""Parts of all out-degrees where k is revealed: those up to about 200 stand alone."""
+_LEVELS: Floats = np.linspace(-8.0, 8.0, 128)
+"""Normal quantiles that cut c into groups where many out-degrees are covered at once."""
+
+
+@dataclass(frozen=True)
+class HeterPoissonCurve(Curve):
+    """U2 for every out-degree in [low, high]; `noise` in units of two clips.
+
+    `overlap`: nodes that are central elsewhere are NOT removed, so that a central z moves k + 1/2 instead of 1/2.
+    """
+
+    noise: float
+    rate: float
+    multiplier: float
+    cap: float
+    low: int
+    high: int
+    overlap: bool = False
+
+    def __post_init__(self) -> None:
+        require_rate(self.rate)
+        require_cost(self.noise, "noise")
+        if not (0 <= self.low <= self.high and self.multiplier > 0 and 0 < self.cap <= 1):
+            raise InvalidInput(f"impossible out-degrees {self.low}..{self.high} or keep probabilities")
+
+    @property
+    def infinite(self) -> bool:
+        return self.noise == 0
+
+    def keep(self, degree: int) -> float:
+        """Probability that a central out-neighbour of a node with out-degree `degree` keeps it."""
+        return min(self.cap, self.multiplier / max(degree, 1))
+
+    def refine(self) -> tuple[Curve, ...]:
+        """Out-degrees that keep alike: the largest stands for all. Then intervals, then their halves."""
+        alike = min(self.high, math.floor(self.multiplier / self.cap))
+        if self.low == self.high:
+            return ()
+        if self.low <= alike:
+            return replace(self, low=alike, high=alike), *_ladder(self, alike + 1)
+        middle = (self.low + self.high) // 2
+        return replace(self, high=middle), replace(self, low=middle + 1)
+
+    def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        order = np.argsort(epsilons)
+        at, found = epsilons[order], np.empty((2, len(epsilons)))
+        for side, points in zip(found, _sides(self), strict=True):
+            total = np.full(len(at), 2 * _NEGLIGIBLE)
+            _add_chords(*points, at, np.exp(np.minimum(at, _LARGEST)), total)
+            side[order] = np.clip(total, 0.0, 1.0)
+        return found[0], found[1]
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(3.0, 0.2, 1.0, 1.0, 1, 1), cls(4.0, 0.1, 1.0, 1.0, 30, 33), cls(5.0, 0.2, 2.0, 0.5, 4, 4, True)
+
+
+def _ladder(curve: HeterPoissonCurve, low: int) -> list[HeterPoissonCurve]:
+    """[low, high] cut into intervals that grow with the degree."""
+    found = []
+    while low <= curve.high:
+        high = min(curve.high, max(low, int(low * _STRETCH)))
+        found.append(replace(curve, low=low, high=high))
+        low = high + 1
+    return found
+
+
+Points = tuple[Floats, Ids, Floats, Floats]
+"""Of every group of c side by side: its chance [g], where its points start [g + 1], their epsilons, ascending, and the
+hockey-stick divergence at each."""
+
+
+@lru_cache(maxsize=64)
+def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
+    """The exact points of the curve given each group of c, in both directions."""
+    chances, survival = _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
+    kept = survival[:, :-1] - survival[:, 1:]
+    moves, x, density, up, down = _table(curve.noise, kept.shape[1])
+    # moves are 0, 1/2, 1, 3/2, ...: whole ones when z is not central, else 1/2 or, with overlaps, k + 1/2.
+    weights = np.zeros((len(kept), len(moves)))
+    weights[:, ::2] = (1 - curve.rate) * kept
+    if curve.overlap:
+        weights[:, 1::2] = curve.rate * kept
+    else:
+        weights[:, 1] = curve.rate
+    total = weights @ density
+    remove, add = weights @ up, (weights @ (density * down)) / np.maximum(total, 1e-300)
+    there, back = [], []
+    for row in range(len(chances)):
+        # Beyond the last move that can happen there is nothing to see, and the density underflows.
+        last = int(np.searchsorted(x, moves[np.flatnonzero(weights[row])[-1]] + _REACH))
+        loss = np.maximum.accumulate(x[:last] ** 2 / 2 + np.log(total[row, :last]))
+        # Points closer than this differ by rounding alone; a longer chord is still above the curve.
+        apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
+        there.append((loss[apart], remove[row, :last][apart]))
+        back.append((-loss[apart][::-1], add[row, :last][apart][::-1]))
+    starts = np.cumsum([0, *(len(loss) for loss, _ in there)])
+    return _joined(chances, starts, there), _joined(chances, starts, back)
+
+
+def _joined(chances: Floats, starts: Ids, groups: list[tuple[Floats, Floats]]) -> Points:
+    losses, divergences = zip(*groups, strict=True)
+    return chances, starts, np.concatenate(losses), np.concatenate(divergences)
+
+
+def _one_degree(curve: HeterPoissonCurve) -> tuple[Floats, Floats]:
+    """Chances of c = 0, 1, ... [g] and P(k >= 0, 1, ... | c) [g, k + 1]."""
+    count = np.arange(_last(curve.high, curve.rate) + 1)
+    kept = np.arange(_last(int(count[-1]), curve.keep(curve.low)) + 2)
+    survival = binom.sf(kept - 1, count[:, None], curve.keep(curve.low))
+    survival[:, -1] = 0.0
+    return binom.pmf(count, curve.high, curve.rate), survival
+
+
+def _many_degrees(curve: HeterPoissonCurve) -> tuple[Floats, Floats]:
+    """The same for groups of equal quantiles of c, and the largest P(k >= ...) that any degree of the interval has."""
+    # A node that points nowhere moves less than one that points somewhere: 1 stands for 0.
+    edges = np.unique(np.geomspace(max(curve.low, 1), curve.high + 1, _FINE + 1).round().astype(int))
+    lows, highs = edges[:-1], edges[1:] - 1
+    tails = np.append(ndtr(-_LEVELS), 0.0)
+    counts = np.array([_quantiles(int(high), curve.rate, tails) for high in highs])
+    keeps = np.array([curve.keep(int(low)) for low in lows])
+    most = max(_last(int(count), float(keep)) for count, keep in zip(counts[:, -1], keeps, strict=True))
+    survival = binom.sf(np.arange(most + 2) - 1, counts[:, :, None], keeps[:, None, None]).max(axis=0)
+    survival[:, -1] = 0.0
+    return np.diff(np.append(tails[::-1], 1.0))[::-1], survival
+
+
+def _quantiles(degree: int, rate: float, tails: Floats) -> Floats:
+    """The least c that Bin(degree, rate) exceeds with probability at most each of `tails`, of which the last is 0."""
+    count = binom.isf(tails[:-1], degree, rate)
+    # The library's inverse may stop one short of its own survival function.
+    count = count + (binom.sf(count, degree, rate) > tails[:-1])
+    return np.append(count, _last(degree, rate))
+
+
+def _last(count: int, chance: float) -> int:
+    """The least k that Bin(count, chance) exceeds with negligible probability (scipy's isf gives up near 1)."""
+    mean = count * chance
+    reach = min(count, int(mean + 12 * math.sqrt(mean) + 40))
+    beyond = binom.sf(np.arange(reach + 1), count, chance) <= _NEGLIGIBLE
+    return int(np.argmax(beyond)) if beyond.any() else count
+
+
+@lru_cache(maxsize=16)
+def _table(noise: float, most: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Moves s [m] = 0, 1/2, ..., most - 1/2 over noise; points x [j]; with e = s x - s^2/2 as in `gaussian_mixture`,
+
+    e^{e - x^2/2}, delta_G(e; s) and delta_G(-e; s), each [m, j].
+    """
+    moves = np.arange(2 * most) / 2 / noise
+    x = np.arange(-_REACH, moves[-1] + _REACH + _SPACING, _SPACING)
+    loss = moves[:, None] * x - (moves**2 / 2)[:, None]
+    up, down = (
+        np.stack([gaussian_delta(side, float(move)) for side, move in zip(sign * loss, moves, strict=True)])
+        for sign in (1, -1)
+    )
+    return moves, x, np.exp(-((x - moves[:, None]) ** 2) / 2), up, down
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_chords(chances: Any, starts: Any, nodes: Any, values: Any, epsilons: Any, t: Any, total: Any) -> None:
+    """Add to `total` an upper bound on every group's curve, which is exact at `nodes` and convex in t = e^epsilon.
+
+    Left of the nodes the chord starts at (t, delta) = (0, 1); right of them the curve only falls. epsilons: ascending.
+    """
+    for group in range(len(chances)):
+        at, height = nodes[starts[group] : starts[group + 1]], values[starts[group] : starts[group + 1]]
+        ends, place = np.exp(np.minimum(at, _LARGEST)), 0
+        for i in range(len(epsilons)):
+            while place + 1 < len(at) and epsilons[i] >= at[place + 1]:
+                place += 1
+            bound = height[place]
+            if epsilons[i] < at[0]:
+                bound = 1 - (1 - height[0]) * np.exp(epsilons[i] - at[0])
+            elif place + 1 < len(at) and ends[place] < ends[place + 1]:
+                share = (t[i] - ends[place]) / (ends[place + 1] - ends[place])
+                bound += min(max(share, 0.0), 1.0) * (height[place + 1] - height[place])
+            total[i] += chances[group] * bound
+
+
+def revealed_curve(base: type[SmlCurve] | type[GaussianCurve], curve: HeterPoissonCurve) -> RevealedMixture:
+    """U1: reveal k itself. Looser than U2, and true for any noise that is charged by `base`.
+
+    delta(e) = q delta(e; 1/2) + (1-q) sum_k P(k) delta(e; k), moves in units of two clips; k ~ Bin(D, q p), and for
+    several out-degrees the least k that exceeds all of theirs in distribution: no single D is the worst at every e.
+    """
+    kept = _occurrences(replace(curve, noise=1.0))
+    central = kept if curve.overlap else np.array([1.0])
+    moves = np.concatenate([np.arange(len(kept)), np.arange(len(central)) + 0.5])
+    weights = np.concatenate([(1 - curve.rate) * kept, curve.rate * central])
+    scaled = moves / curve.noise if curve.noise else np.where(moves > 0, np.inf, 0.0)
+    return RevealedMixture(tuple((weights / weights.sum()).tolist()), tuple(base(float(move)) for move in scaled))
+
+
+@lru_cache(maxsize=64)
+def _occurrences(curve: HeterPoissonCurve) -> Floats:
+    """P(k = 0, 1, ...) where P(k >= j) is the largest that any out-degree of the curve has [k]."""
+    if curve.high == 0:
+        return np.array([1.0])
+    edges = np.unique(np.geomspace(max(curve.low, 1), curve.high + 1, _PARTS + 1).round().astype(int))
+    lows, highs = edges[:-1], edges[1:] - 1
+    chances = curve.rate * np.minimum(curve.cap, curve.multiplier / lows)
+    mean = float((highs * chances).max())
+    most = min(curve.high, int(mean + 12 * math.sqrt(mean) + 40))
+    survival = binom.sf(np.arange(most + 1) - 1, highs[:, None], chances[:, None]).max(axis=0)
+    survival = survival[survival > _NEGLIGIBLE]
+    return np.asarray(survival - np.append(survival[1:], 0.0))
+
+
+@dataclass(frozen=True)
+class HeterPoisson(Mechanism):
+    """Query: `query(sealed, batch: Subgraphs) -> what inner expects`. Samples, then hands over to `inner`.
+
+    Samples among the training ids of a public population of which `population` train; the out-degrees are the public
+    ones. `overlap` leaves nodes that are central elsewhere where they are, which costs more.
+    """
+
+    inner: Gaussian | Sml
+    rate: float
+    multiplier: float
+    cap: float
+    population: int
+    overlap: bool = False
+    induced: bool = False
+
+    def __post_init__(self) -> None:
+        require_rate(self.rate)
+
+    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+        train = sealed.public.train.nonzero().flatten()
+        centres = train[source.coins(len(train), self.rate)].numpy()
+        draws = source.uniform(sampler.draws_needed(sealed.adj, centres))
+        return self.inner.apply(sealed, partial(query, batch=self.batch(sealed, centres, draws)), source)
+
+    def batch(self, sealed: Sealed, centres: Ids, draws: Floats) -> Subgraphs:
+        """The subgraphs of these centres, int64 [k], for one uniform draw per in-arc of theirs."""
+        keep = sampler.keep_probabilities(sealed.public.out_degrees(), self.multiplier, self.cap)
+        # Only training ids are ever sampled: the others have no part in training.
+        keep = np.where(sealed.public.train.numpy(), keep, 0.0)
+        alone = not self.overlap
+        return sampler.sample(sealed.adj, centres, keep, draws, drop_centres=alone, induced=self.induced)
+
+    def curve(self, sensitivity: float) -> Curve:
+        """`sensitivity` in clips of one replaced subgraph: 2. Claims measure noise in that unit."""
+        if sensitivity != 2:
+            raise InvalidInput(f"a node replaces gradients within its subgraphs: sensitivity 2, got {sensitivity}")
+        noise = self.inner.std / sensitivity
+        curve = HeterPoissonCurve(noise, self.rate, self.multiplier, self.cap, 0, self.population - 1, self.overlap)
+        return revealed_curve(SmlCurve, curve) if isinstance(self.inner, Sml) else curve
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(Gaussian(6.0, clip=0.5), 0.2, 1.0, 1.0, 50),)

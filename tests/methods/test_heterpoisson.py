@@ -1,0 +1,357 @@
+"""HeterPoisson end to end: what one node moves for given coins, what is planned, what is read in prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from neighbours import Sketch, coupled_batch, subgraph_move
+from torch import Tensor
+
+import graphveil as gv
+from blocks_of import all_links
+from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, random_sketches
+from graphveil import accounting
+from graphveil.arcs import Csr
+from graphveil.core import Adjacency, InvalidInput, Query, Reading
+from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.heterpoisson import HeterPoisson as Act
+from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
+from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.sml import Sml
+from graphveil.mechanisms.theorem_two import TheoremTwo
+from graphveil.methods.dpsgd import DpSgd
+from graphveil.methods.heterpoisson import HeterPoisson, _PairCounts, _pairs, _thinned
+from graphveil.nn.subgraph import SubgraphGradients, gradients, start
+from graphveil.noise import Seeded
+from graphveil.sampling.subgraphs import Subgraphs
+from graphveil.session import Session
+
+NODE = Adjacency.of("node")
+GCN = HeterPoisson(network="gcn", hidden=2, multiplier=2.0, clip=1e-2)
+VARIANTS = {
+    "gcn": GCN,
+    "sage": replace(GCN, network="sage", p_max=0.7),
+    "gin": replace(GCN, network="gin", noise_law="sml"),
+    "gcn two layers": replace(GCN, layers=2),
+    "sage two layers": replace(GCN, network="sage", layers=2, multiplier=1.0),
+    "gin two layers": replace(GCN, network="gin", layers=2),
+    "overlap": replace(GCN, overlap=True),
+    "overlap two layers": replace(GCN, network="sage", layers=2, overlap=True),
+    "pairs": HeterPoisson(multiplier=2.0),
+}
+variants = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
+
+
+def everyone_trains(sketch: Sketch) -> Graph:
+    graph = graph_of(sketch)
+    return replace(graph, train=torch.ones_like(graph.train), test=torch.zeros_like(graph.test))
+
+
+def asked(method: HeterPoisson, public: Public, coins: int) -> tuple[Act, Query]:
+    """The subgraph step's act, and its query at random weights."""
+    step = method.plan(public, NODE, Reading.SOUND, 1.0).steps[-1]
+    act = step.act
+    assert isinstance(act, Act)
+    assert step.claim == act.curve(2)
+    if method.network == "pairs":
+        return act, partial(_pairs, classes=2)
+    model = method.model(3, 2)
+    weights = start(model, torch.Generator().manual_seed(coins))
+    return act, partial(method.gradients, weights=weights)
+
+
+def moves(
+    method: HeterPoisson, sketch: Sketch, coins: int, query: Query | None = None, overlap: bool | None = None
+) -> list[float]:
+    """How far blanking a node moves the sum, as a share of what is charged for the same coins."""
+    graph = everyone_trains(sketch) if coins % 2 else graph_of(sketch)
+    public, sealed = graph.seal(Adjacency.of("node", sketch.undirected))
+    act, own = asked(method, public, coins)
+    return [
+        subgraph_move(act, query or own, sealed, sketch.blanked(node).sealed(public), coins, overlap)
+        for node in nodes_to_change(sketch, coins)
+    ]
+
+
+def directed_sketches(share: int, shares: int) -> Iterator[Sketch]:
+    """Every directed graph of three nodes, a few of four."""
+    for nodes, every in ((3, 1), (4, 16)):
+        for code, links in enumerate(all_links(nodes)):
+            if code % every == 0 and code // every % shares == share:
+                yield dressed(links, undirected=False, seed=code)
+
+
+@variants
+def test_one_node_moves_what_is_charged_on_every_small_graph(method: HeterPoisson) -> None:
+    share, shares = list(VARIANTS.values()).index(method), len(VARIANTS)
+    for coins, sketch in enumerate(every_small_sketch(share, shares)):
+        assert max(moves(method, sketch, coins)) <= 1 + 1e-6
+    for coins, sketch in enumerate(directed_sketches(share, shares)):
+        assert max(moves(method, sketch, coins)) <= 1 + 1e-6
+
+
+@variants
+def test_one_node_moves_what_is_charged_on_random_graphs(method: HeterPoisson) -> None:
+    worst = max(max(moves(method, sketch, coins)) for coins, sketch in enumerate(random_sketches(20)))
+    assert 0.9 < worst <= 1 + 1e-6
+
+
+# --- The same search finds what would be wrong. ---
+
+
+def test_overlapping_centres_need_their_own_claim() -> None:
+    """Without the overlap rule a node moves its own subgraph and those that kept it: found, not told."""
+    worst = 0.0
+    for coins, sketch in enumerate(every_small_sketch(0, 9)):
+        worst = max(worst, *moves(VARIANTS["overlap"], sketch, coins, overlap=False))
+    assert worst > 2
+
+
+def zeroed(sealed: Sealed, batch: Subgraphs, method: HeterPoisson, coins: int) -> SubgraphGradients:
+    """The authors' overlap rule: nodes that are central elsewhere stay where they are, with zero features."""
+    model = method.model(3, 2)
+    weights = start(model, torch.Generator().manual_seed(coins))
+    x = method.scaled(sealed.rows(batch.nodes))
+    peripheral = np.ones(len(batch.nodes), dtype=bool)
+    peripheral[batch.ptr[:-1]] = False
+    x[torch.from_numpy(peripheral & np.isin(batch.nodes, batch.centres))] = 0.0
+    return gradients(model, weights, batch, x, sealed.y[torch.from_numpy(batch.centres)])
+
+
+@pytest.mark.parametrize("network", ["gcn", "sage"])
+def test_zeroing_central_nodes_is_not_removing_them(network: str) -> None:
+    """A node of zeros still moves the normalisers of its neighbours, so that a central node moves more than itself."""
+    method, worst = replace(GCN, network=network, overlap=True), 0.0
+    for coins, sketch in enumerate(every_small_sketch(0, 9)):
+        query = partial(zeroed, method=method, coins=coins)
+        worst = max(worst, *moves(method, sketch, coins, query, overlap=False))
+    assert worst > 1.1
+
+
+def test_degrees_of_the_present_arcs_would_move_more() -> None:
+    """Keep probabilities must come from the public population: the blanked node changes its in-neighbours' degrees."""
+    worst = 0.0
+    for coins, sketch in enumerate(random_sketches(30)):
+        public, sealed = everyone_trains(sketch).seal(Adjacency.of("node", sketch.undirected))
+        act, query = asked(replace(GCN, multiplier=1.0), public, coins)
+        for node in range(len(sketch.y)):
+            blanked = sketch.blanked(node)
+            present = replace(public, degrees=np.bincount(blanked.adj().indices, minlength=len(sketch.y)))
+            worst = max(worst, subgraph_move(act, query, sealed, blanked.sealed(present), coins))
+    assert worst > 1.5
+
+
+# --- What the queries are. ---
+
+
+def test_pair_counts() -> None:
+    """Centre 0 (class 1) heard nodes 1, 2 (class 0) and 3 (class 1); centre 4 (class 0) nobody; 5 has no label."""
+    y = torch.tensor([1, 0, 0, 1, 0, -1])
+    public = Public.blank(6, 1, 2, num_train=6)
+    sealed = Sealed(torch.zeros(6, 1), y, Csr.empty(6), public)
+    batch = Subgraphs(
+        np.array([0, 1, 2, 3, 4, 5, 3]),
+        np.array([0, 4, 5, 7]),
+        np.array([0, 3, 3, 3, 3, 3, 4, 4]),
+        np.array([1, 2, 3, 6]),
+    )
+    with sealed.opened():
+        counts = _pairs(sealed, batch, classes=2)
+    length = 5**0.5
+    expected = torch.tensor([[1.0, 0.0, 0.0], [1.0, 2 / length, 1 / length]], dtype=torch.float64)
+    assert torch.allclose(counts.clipped_sum(2**0.5).reshape(2, 3), expected)
+    shorter = counts.clipped_sum(0.1).reshape(2, 3)
+    assert shorter.norm(dim=1).tolist() == pytest.approx([0.1, 0.1])
+
+
+def test_pair_counts_bound_every_centre() -> None:
+    rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)).double() * 9
+    one_by_one = [_PairCounts(torch.tensor([label]), row[None]) for label, row in zip(range(-1, 3), rows, strict=False)]
+    lengths = [float(one.clipped_sum(0.5).norm()) for one in one_by_one]
+    assert lengths == pytest.approx([0.0, 0.5, 0.5, 0.5])
+    together = _PairCounts(torch.arange(-1, 3), rows[:4]).clipped_sum(0.5)
+    assert torch.allclose(together, torch.stack([one.clipped_sum(0.5) for one in one_by_one]).sum(dim=0))
+
+
+@variants
+def test_only_training_nodes_are_sampled(method: HeterPoisson) -> None:
+    for coins, sketch in enumerate(random_sketches(10)):
+        public, sealed = graph_of(sketch).seal(Adjacency.of("node", sketch.undirected))
+        act, _ = asked(method, public, coins)
+        with sealed.opened():
+            batch = coupled_batch(act, sealed, coins)
+        assert public.train.numpy()[batch.nodes].all()
+
+
+def test_training_draws_at_the_planned_rates() -> None:
+    """Centres at q, and an arc into a centre at q (1 - q) keep: those that are central elsewhere are gone."""
+    sketch = next(iter(random_sketches(1)))
+    public, sealed = everyone_trains(sketch).seal(NODE)
+    act, _ = asked(replace(GCN, multiplier=1.0, p_max=0.8), public, 0)
+    seen, rounds = np.zeros(len(sketch.y)), 3000
+
+    def note(_: Sealed, batch: Subgraphs) -> _PairCounts:
+        others = np.delete(batch.nodes, batch.ptr[:-1])
+        np.add.at(seen, others, 1)
+        return _PairCounts(torch.full((batch.count,), -1), torch.zeros(batch.count, 3, dtype=torch.float64))
+
+    source = Seeded(4)
+    with sealed.opened():
+        for _ in range(rounds):
+            act.apply(sealed, note, source)
+    degrees = public.out_degrees()
+    keep = np.where(degrees > 0, np.minimum(0.8, 1.0 / np.maximum(degrees, 1)), 0.0)
+    mean = act.rate * (1 - act.rate) * keep * degrees
+    assert np.abs(seen / rounds - mean).max() < 5 * np.sqrt(2 / rounds)
+
+
+# --- Plans. ---
+
+
+def test_plans() -> None:
+    public = Public.blank(10_000, 7, 3, num_train=8_000)
+    method = HeterPoisson(network="gcn", multiplier=2, p_max=0.5, layers=2)
+    (step,) = method.plan(public, NODE, Reading.SOUND, 3.0).steps
+    # Noise is in units of two clips, the rate in shares of all ids, the out-degree below the training ids.
+    assert step.act == Act(Gaussian(6.0, 0.5), 0.4096, 2.0, 0.5, 8_000, overlap=False, induced=True)
+    assert step.claim == HeterPoissonCurve(3.0, 0.4096, 2.0, 0.5, 0, 7_999)
+    assert step.times == 22
+    assert step.assumes == (PUBLIC_DEGREES,)
+    assert method.plan(public, NODE, Reading.PUBLISHED, 3.0).steps == (step,)
+    assert method.rate(Public.blank(100, 7, 3)) == 0.5
+
+
+def test_sml_is_refuted_as_published() -> None:
+    public = Public.blank(2000, 7, 3)
+    method = HeterPoisson(network="gin", noise_law="sml", batch=200, epochs=0.2)
+    published, sound = (method.plan(public, NODE, reading, 20.0) for reading in (Reading.PUBLISHED, Reading.SOUND))
+    assert isinstance(sound.steps[0].act.inner, Sml)  # type: ignore[attr-defined]
+    assert "one dimension" in published.refuted[0]
+    assert not sound.refuted
+    assert isinstance(published.steps[0].claim, TheoremTwo)
+    assert isinstance(sound.steps[0].claim, RevealedMixture)
+
+
+def test_overlap_costs_more() -> None:
+    public = Public.blank(300, 7, 3)
+    spent = [
+        accounting.epsilon(HeterPoisson(network="gcn", overlap=each).plan(public, NODE, Reading.SOUND, 3.0), 1e-5)
+        for each in (False, True)
+    ]
+    assert spent[0] < spent[1]
+
+
+def test_pairs_spend_little_on_the_counts() -> None:
+    public = Public.blank(5000, 7, 3)
+    plan = HeterPoisson().plan(public, NODE, Reading.SOUND, 20.0)
+    assert [step.name for step in plan.steps] == ["gradient", "pairs"]
+    assert [step.times for step in plan.steps] == [100, 1]
+    own = accounting.epsilon(replace(plan, steps=plan.steps[:1]), 1e-5)
+    assert own == accounting.epsilon(DpSgd().plan(public, NODE, Reading.SOUND, 20.0), 1e-5)
+    assert own < accounting.epsilon(plan, 1e-5) < 1.1 * own
+
+
+def test_training_needs_public_degrees() -> None:
+    graph = gv.datasets.load("chain-s")
+    public, sealed = graph.seal(NODE)
+    bare = replace(public, degrees=None)
+    with pytest.raises(gv.PrivateAccess, match="out-degrees"), sealed.opened():
+        asked(GCN, bare, 0)[0].batch(Sealed(graph.x, graph.y, graph.adj, bare), np.array([0]), np.empty(0))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"network": "gat"}, {"layers": 3}, {"layers": 1.5}, {"hidden": 0}, {"batch": 0}, {"multiplier": 0.0},
+        {"p_max": 0.0}, {"p_max": 1.1}, {"epochs": 0.0}, {"clip": -1.0}, {"learning_rate": 0.0}, {"own_rate": 0.0},
+        {"row_length": 0.0}, {"scale": "columns"}, {"noise_law": "laplace"}, {"test_neighbours": -1},
+        {"activation": "tanh"}, {"network": "pairs", "overlap": True}, {"network": "pairs", "noise_law": "sml"},
+    ],
+)  # fmt: skip
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        HeterPoisson(**{"network": "gcn", **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["edge", "features", "label"])
+def test_other_units_are_refused(unit: str) -> None:
+    with pytest.raises(gv.Unsupported, match="does not protect"):
+        gv.train(gv.datasets.load("chain-s"), GCN, epsilon=1, unit=unit, seed=0)
+
+
+# --- Prediction. ---
+
+
+@pytest.fixture(scope="module")
+def graph() -> gv.Graph:
+    return gv.datasets.load("social", split="random", seed=0)
+
+
+@pytest.mark.parametrize("method", [HeterPoisson(), HeterPoisson(network="sage", hidden=8, batch=300, epochs=1.0)])
+def test_predictions_hear_neighbours_outside_training_only(method: HeterPoisson, graph: gv.Graph) -> None:
+    release = gv.train(graph, method, noise=3.0, unit="node", seed=0)
+    arcs, train = graph.adj.edge_index().numpy(), graph.train.numpy()
+    outside = ~train[arcs[0]] & ~train[arcs[1]]
+    # Training nodes shout, change their class, and lose every arc.
+    loud = replace(
+        graph,
+        x=torch.where(graph.train[:, None], graph.x.roll(1, dims=1) * 100, graph.x),
+        y=torch.where(graph.train, (graph.y + 1) % graph.num_classes, graph.y),
+        adj=Csr.from_edge_index(arcs[0][outside], arcs[1][outside], graph.num_nodes),
+    )
+    told, told_loud = release.predict_proba(), release.predict_proba(loud)
+    assert torch.equal(told[~graph.train], told_loud[~graph.train])
+    told_alone = release.predict_proba(replace(graph, adj=Csr.empty(graph.num_nodes)))
+    assert not torch.allclose(told[~graph.train], told_alone[~graph.train], atol=1e-3), "nobody is heard"
+    assert torch.allclose(told[graph.train], told_alone[graph.train], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "least"), [(HeterPoisson(), 0.6), (HeterPoisson(network="sage", batch=600, hidden=16), 0.5)]
+)
+def test_it_learns(method: HeterPoisson, least: float, graph: gv.Graph) -> None:
+    """Four classes: chance is a quarter."""
+    release = gv.train(graph, method, noise=2.0, delta=1e-5, unit="node", seed=0)
+    assert release.evaluate("test")["accuracy"] > least
+
+
+def test_training_stops_when_the_budget_is_spent(graph: gv.Graph) -> None:
+    method = HeterPoisson(network="sage", hidden=4, batch=400, epochs=1.0)
+    public, sealed = graph.seal(NODE)
+    session = Session(public, sealed, method.plan(public, NODE, Reading.SOUND, 2.0), Seeded(0))
+    method.fit(session)
+    assert session.left("gradient") == 0
+
+
+def arcs_of(heard: Csr) -> set[tuple[int, int]]:
+    return set(zip(heard.indices.tolist(), heard.targets().tolist(), strict=True))
+
+
+def test_thinned() -> None:
+    rng = np.random.default_rng(0)
+    links = (rng.random((60, 60)) < 0.4) & ~np.eye(60, dtype=bool)
+    heard = Csr.from_edge_index(*np.nonzero(links.T), 60)
+    degrees = np.diff(heard.indptr)
+    few = _thinned(heard, 5)
+    assert np.array_equal(np.diff(few.indptr), np.minimum(degrees, 5))
+    assert arcs_of(few) < arcs_of(heard)
+    assert arcs_of(few) == arcs_of(_thinned(heard, 5))
+    assert arcs_of(_thinned(heard, 0)) == arcs_of(heard)
+    assert arcs_of(_thinned(heard, int(degrees.max()))) == arcs_of(heard)
+    # Not always the first ones of a row.
+    assert np.mean([few.indices[few.indptr[i]] == heard.indices[heard.indptr[i]] for i in range(60)]) < 0.5
+
+
+def test_undirected_pairs_are_symmetric(graph: gv.Graph) -> None:
+    release = gv.train(graph, HeterPoisson(), noise=3.0, unit="node", seed=0)
+    counts: Tensor = release.state["pairs.counts"]
+    assert torch.equal(counts, counts.T)
+    # Nearly half of the training ids are central once, half of them with a neighbour: friends are of one class.
+    assert float(release.state["pairs.classes"].sum()) == pytest.approx(int(graph.train.sum()) / 2, rel=0.1)
+    assert float(counts.diagonal().sum()) > 0.5 * float(counts.sum())

@@ -1,0 +1,140 @@
+"""NDP end to end: how many subgraphs one node changes, and how far it moves the sum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from neighbours import Sketch
+from scipy.stats import hypergeom
+
+import graphveil as gv
+from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed
+from graphveil import accounting
+from graphveil.core import Adjacency, InvalidInput, Reading, Unit
+from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.mechanisms.fixed_size import FixedSize
+from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.mechanisms.occurrences import occurrence_curve, occurrences
+from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.methods.ndp import Ndp
+from graphveil.nn.subgraph import start
+from graphveil.noise import Seeded
+from graphveil.sampling.bounded import most_occurrences, neighbourhoods
+from graphveil.session import Session
+from plans import plan_of
+
+SMALL = Ndp(hidden=2, steps=2, batch=3, cap=2, clip=1e-2)
+VARIANTS = {
+    "one hop": SMALL,
+    "two hops": replace(SMALL, network="sage", layers=2, cap=1),
+    "inductive": replace(SMALL, network="gin", layers=2, transductive=False),
+}
+variants = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
+units = pytest.mark.parametrize("unit", [Unit.FEATURES, Unit.NODE])
+
+
+def changed(sketch: Sketch, node: int, unit: Unit, coins: int) -> Sketch:
+    """The neighbour in which this node is blanked, or has other features and another label."""
+    if unit is Unit.NODE:
+        return sketch.blanked(node)
+    return sketch.replaced(node, -sketch.x[node] * 10 ** (coins % 5 - 2), 1 - int(sketch.y[node]))
+
+
+def worst_move(method: Ndp, sketch: Sketch, unit: Unit, coins: int) -> float:
+    """The largest move as a share of two clips for every drawn subgraph that holds the node; and none without one."""
+    adjacency = Adjacency.of(unit, sketch.undirected)
+    public, sealed = graph_of(sketch).seal(adjacency)
+    act = method.plan(public, adjacency, Reading.SOUND, 1.0).steps[0].act
+    assert isinstance(act, FixedSize)
+    query = partial(method._query, weights=start(method.model(3, 2), torch.Generator().manual_seed(coins)))
+    here = summed(act, sealed, query, coins)
+    with sealed.opened():
+        blocks = neighbourhoods(method._capped(sealed), np.flatnonzero(public.train.numpy()), method.layers)
+    drawn = blocks.take(Seeded(coins).choose(act.population, act.size).numpy())
+    worst = 0.0
+    for node in nodes_to_change(sketch, coins):
+        other = changed(sketch, node, unit, coins)
+        there = summed(act, Sealed(other.x, other.y, other.adj(), public), query, coins)
+        assert int((blocks.nodes == node).sum()) <= most_occurrences(method.cap, method.layers)
+        moved, held = float((here - there).norm()) / method.clip, int((drawn.nodes == node).sum())
+        assert held or moved == 0.0
+        worst = max(worst, moved / max(2 * held, 1))
+    return worst
+
+
+@units
+@variants
+def test_one_node_moves_what_holds_it_on_random_graphs(method: Ndp, unit: Unit) -> None:
+    worst = max(worst_move(method, sketch, unit, coins) for coins, sketch in enumerate(random_sketches(15)))
+    # A blanked node takes its own gradient away and puts none in its place.
+    assert (0.45 if unit is Unit.NODE else 0.9) < worst <= 1 + 1e-6
+
+
+@units
+@variants
+def test_one_node_moves_what_holds_it_on_every_small_graph(method: Ndp, unit: Unit) -> None:
+    share = list(VARIANTS.values()).index(method)
+    for coins, sketch in enumerate(every_small_sketch(share, len(VARIANTS))):
+        assert worst_move(method, sketch, unit, coins) <= 1 + 1e-6
+
+
+def test_occurrences_are_hypergeometric() -> None:
+    for population, affected, size in [(10, 3, 4), (90_941, 6, 10_000), (50, 50, 7), (9, 2, 9), (40, 30, 20)]:
+        expected = hypergeom.pmf(np.arange(affected + 1), population, affected, size)
+        assert np.allclose(occurrences(population, affected, size), expected, rtol=1e-8, atol=1e-300)
+        assert sum(occurrences(population, affected, size)) == pytest.approx(1, abs=1e-14)
+    with pytest.raises(InvalidInput):
+        occurrences(5, 6, 2)
+
+
+def test_occurrence_curves() -> None:
+    curve = occurrence_curve(100, 3, 20, 0.5)
+    assert isinstance(curve, RevealedMixture)
+    assert [one.gdp() for one in curve.curves] == [0.0, 0.5, 1.0, 1.5]
+    assert occurrence_curve(10, 3, 10, 0.5) == GaussianCurve(1.5)
+    assert occurrence_curve(10, 3, 5, float("inf")).infinite
+    spent = [accounting.epsilon(plan_of((occurrence_curve(100, most, 20, 0.3), 10)), 1e-5) for most in (1, 3, 7)]
+    assert spent == sorted(spent)
+
+
+def test_the_published_proof_is_sound_and_looser() -> None:
+    public, adjacency = Public.blank(2000, 4, 3), Adjacency.of("features")
+    method = replace(SMALL, batch=300, steps=30)
+    spent = [accounting.epsilon(method.plan(public, adjacency, reading, 8.0), 1e-5) for reading in Reading]
+    assert dict(zip(Reading, spent, strict=True))[Reading.SOUND] < max(spent)
+
+
+def test_node_level_says_that_degrees_are_public() -> None:
+    blank = Public.blank(20, 4, 3)
+    for unit, said in ((Unit.NODE, True), (Unit.FEATURES, False)):
+        assert (PUBLIC_DEGREES in SMALL.plan(blank, Adjacency.of(unit), Reading.SOUND, 1.0).assumes) == said
+
+
+def test_node_level_needs_public_degrees() -> None:
+    """Sizes alone are enough for a plan, not for training."""
+    graph, node = gv.datasets.load("chain-s"), Adjacency.of("node")
+    public, sealed = graph.seal(node)
+    bare = replace(public, degrees=None)
+    session = Session(bare, sealed, SMALL.plan(bare, node, Reading.SOUND, 1.0), Seeded(0))
+    with pytest.raises(gv.PrivateAccess, match="out-degrees"):
+        SMALL.fit(session)
+    assert session.left("gradient") == SMALL.steps
+
+
+@units
+def test_it_learns(unit: Unit) -> None:
+    """Four classes: chance is a quarter."""
+    graph = gv.datasets.load("social", split="random", seed=0)
+    method = Ndp(batch=600, steps=60, hidden=16)
+    release = gv.train(graph, method, epsilon=16, delta=1e-5, unit=unit, seed=0)
+    assert release.evaluate("test")["accuracy"] > 0.5
+
+
+@pytest.mark.parametrize("wrong", [{"cap": 0}, {"arc_seed": -1}, {"cap": 1.5}, {"batch": 0}, {"layers": 0}])
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        Ndp(**wrong)  # type: ignore[arg-type]

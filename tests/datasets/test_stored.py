@@ -218,6 +218,7 @@ def test_missing_data_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.M
         "chain-m",
         "chain-s",
         "chain-x",
+        "flickr-size",
         "social",
     ]
 

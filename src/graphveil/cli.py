@@ -144,6 +144,8 @@ def account(
         typer.echo(f"{key:<10} {answer[key]}")
     for step in plan.steps:
         typer.echo(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
+    for item in plan.assumes:
+        typer.echo(f"assumes    {item}")
     for reason in plan.refuted:
         typer.echo(f"REFUTED    {reason}")
 

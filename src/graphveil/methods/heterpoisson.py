@@ -90,6 +90,8 @@ class HeterPoisson(SubgraphMethod):
             raise InvalidInput(f"noise_law is gaussian or sml, got {self.noise_law!r}")
         if self.network == _PAIRS and (self.noise_law, self.overlap) != ("gaussian", False):
             raise InvalidInput("network=pairs goes with noise_law=gaussian and overlap=False")
+        if self.exact_term and self.noise_law != "sml":
+            raise InvalidInput("exact_term is about the published accounting of noise_law=sml")
 
     def require_network(self) -> None:
         if self.network != _PAIRS:

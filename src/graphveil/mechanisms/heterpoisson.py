@@ -43,6 +43,8 @@ _REACH = 9.6
 """Standard deviations beyond which a Gaussian tail is negligible."""
 _SPACING = 0.04
 """Distance of the points at which a curve is exact; between them a chord bounds it from above."""
+_MOST_POINTS = 20_000
+"""With hardly any noise the points lie further apart, rather than filling the memory."""
 _LARGEST = 700.0
 """e to this power still fits a double; where it would not, a chord gives way to its left end, which is higher."""
 _STRETCH = 1.5
@@ -123,7 +125,7 @@ Points = tuple[Floats, Ids, Floats, Floats]
 hockey-stick divergence at each."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
     """The exact points of the curve given each group of c, in both directions."""
     chances, survival = _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
@@ -140,13 +142,15 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
     remove, add = weights @ up, (weights @ (density * down)) / np.maximum(total, 1e-300)
     there, back = [], []
     for row in range(len(chances)):
-        # Beyond the last move that can happen there is nothing to see, and the density underflows.
-        last = int(np.searchsorted(x, moves[np.flatnonzero(weights[row])[-1]] + _REACH))
-        loss = np.maximum.accumulate(x[:last] ** 2 / 2 + np.log(total[row, :last]))
+        # Beyond the last move that can happen there is nothing to see, and far from every move the density underflows.
+        reach = moves[np.flatnonzero(weights[row])[-1]] + _REACH
+        seen = np.flatnonzero((x <= reach) & (total[row] > 0))
+        loss = np.maximum.accumulate(x[seen] ** 2 / 2 + np.log(total[row, seen]))
         # Points closer than this differ by rounding alone; a longer chord is still above the curve.
         apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
-        there.append((loss[apart], remove[row, :last][apart]))
-        back.append((-loss[apart][::-1], add[row, :last][apart][::-1]))
+        loss, seen = loss[apart], seen[apart]
+        there.append((loss, remove[row, seen]))
+        back.append((-loss[::-1], add[row, seen][::-1]))
     starts = np.cumsum([0, *(len(loss) for loss, _ in there)])
     return _joined(chances, starts, there), _joined(chances, starts, back)
 
@@ -202,7 +206,8 @@ def _table(noise: float, most: int) -> tuple[Floats, Floats, Floats, Floats, Flo
     e^{e - x^2/2}, delta_G(e; s) and delta_G(-e; s), each [m, j].
     """
     moves = np.arange(2 * most) / 2 / noise
-    x = np.arange(-_REACH, moves[-1] + _REACH + _SPACING, _SPACING)
+    spacing = max(_SPACING, (moves[-1] + 2 * _REACH) / _MOST_POINTS)
+    x = np.arange(-_REACH, moves[-1] + _REACH + spacing, spacing)
     loss = moves[:, None] * x - (moves**2 / 2)[:, None]
     up, down = (
         np.stack([gaussian_delta(side, float(move)) for side, move in zip(sign * loss, moves, strict=True)])

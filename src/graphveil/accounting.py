@@ -65,8 +65,13 @@ def epsilon(plan: Plan, delta: float) -> float:
 
 
 def epsilon_of_many(plans: Iterable[Plan], delta: float) -> float:
-    """Epsilon of running all `plans` on the same data: their steps compose as one plan's would."""
-    return _epsilon(_claims(step for plan in plans for step in plan.steps), require_delta(delta))
+    """Epsilon of running all `plans` on the same data: their steps compose as one plan's would.
+
+    Which case of a claim holds may differ from plan to plan (another split, other degrees): no single one is assumed.
+    """
+    known = list(plans)
+    covering = sum(any(step.claim.refine() for step in plan.steps) for plan in known)
+    return _epsilon(_claims(step for plan in known for step in plan.steps), require_delta(delta), covering <= 1)
 
 
 def delta(plan: Plan, epsilon: float) -> float:
@@ -247,11 +252,13 @@ def _only_mu(claims: Claims) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(claims: Claims, delta: float) -> float:
+def _epsilon(claims: Claims, delta: float, one_case: bool = True) -> float:
     if not claims:
         return 0.0
     if any(curve.infinite for curve, _ in claims):
         return math.inf
+    if not one_case:
+        return _case_epsilon(claims, delta, False)
     return _worst_case(claims, lambda case, rough: _case_epsilon(case, delta, rough))[1]
 
 
@@ -259,9 +266,10 @@ def _worst_case(claims: Claims, cost: Callable[[Claims, bool], float]) -> tuple[
     """The worst single case that the claims cover, and an upper bound on every case's cost, close to it.
 
     Best-first branch and bound: what has the highest bound is refined until a single case is as bad. `cost` takes a
-    case and whether a rough upper bound will do.
+    case and whether a rough upper bound will do. Several claims that each cover many cases are charged as they are: a
+    search over all their combinations would take for ever.
     """
-    if not _refine(claims):
+    if sum(bool(curve.refine()) for curve, _ in claims) != 1:
         return claims, cost(claims, False)
     worst, reached = claims, 0.0
     fresh = itertools.count()

@@ -233,7 +233,7 @@ class Release:
             return (
                 f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about those "
                 "nodes outside training, which the certificate does not cover there (a training node is scored from "
-                "its own features alone: give that to that node only)"
+                "its own features alone: give that to that node only); the graph must have the split of the training"
             )
         return f"epsilon 0 beyond the certificate: reads {self.method.serves.value}"
 
@@ -257,12 +257,7 @@ class Release:
 
     def _held_out_logits(self, graph: Graph) -> Tensor:
         """Nodes outside training hear one another; training nodes are not there, and are scored alone."""
-        trained = self.certificate.provenance
-        if graph.name == trained.dataset and graph.split != trained.split:
-            raise Unsupported(
-                f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {trained.split!r}: its "
-                "training nodes would be read as if they were outside training; give the split of the training"
-            )
+        self._require_same_training(graph)
         training = graph.train.numpy()
         outside = np.flatnonzero(~training)
         alone = self._alone(graph, np.flatnonzero(training))
@@ -273,6 +268,20 @@ class Release:
             heard = graph.adj.within(~training)
             scores[~graph.train] = self.method.logits(self.state, graph.rows(outside), heard)
         return scores
+
+    def _require_same_training(self, graph: Graph) -> None:
+        """On the dataset of the training the split must be that of the training, as far as that can be told."""
+        trained = self.certificate.provenance
+        if graph.name != trained.dataset:
+            return
+        known = self._graph
+        moved = known is not None and graph.num_nodes == known.num_nodes and not torch.equal(graph.train, known.train)
+        if graph.split != trained.split or moved:
+            raise Unsupported(
+                f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {trained.split!r}, or on "
+                "other ids: its training nodes would be read as if they were outside training; give the split of the "
+                "training"
+            )
 
     def predict(self, graph: Graph | None = None) -> Tensor:
         """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.

@@ -26,7 +26,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from graphveil.core import Contributions, Floats, GraphveilError
+from graphveil.core import Contributions, Floats, GraphveilError, InvalidInput
 from graphveil.noise import Source
 from graphveil.sampling.subgraphs import Subgraphs
 
@@ -94,6 +94,15 @@ def agreed(work: Callable[[], T]) -> T:
         dist.broadcast_object_list(box, src=0)
     found: T = box[0]
     return found
+
+
+def require_alike(describe: Callable[[], str], what: str) -> None:
+    """All processes describe `what` with the same words, or a clear error; alone, nothing is asked."""
+    if _crew.get().size == 1:
+        return
+    mine = describe()
+    if agreed(lambda: mine) != mine:
+        raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
 
 
 def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions]) -> Contributions:

@@ -26,7 +26,7 @@ from graphveil.core import (
     require_delta,
     require_positive,
 )
-from graphveil.distributed import agreed, common
+from graphveil.distributed import agreed, common, require_alike
 from graphveil.graph import Graph, Public
 from graphveil.ledger import Ledger
 from graphveil.method import Method, State
@@ -140,6 +140,8 @@ def _run(
     charged = parse(Reading, reading, "reading")
     if not bool(graph.train.any()):
         raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
+    require_alike(graph.fingerprint, "graphs")
+    require_alike(graph.split_hash, "splits")
     public, sealed = graph.seal(adjacency)
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
     plans = plan_of(method, public, adjacency, charged)

@@ -220,3 +220,19 @@ def test_acts_claim_every_out_degree_of_their_population() -> None:
 def test_impossible_curves(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
         replace(HeterPoissonCurve(1.0, 0.2, 1.0, 1.0, 1, 3), **wrong)  # type: ignore[arg-type]
+
+
+def test_chords_stay_above_where_exponentials_end() -> None:
+    """At e = 700 the chord would need e^700 and more; with hardly any noise densities underflow between the moves."""
+    loud = HeterPoissonCurve(0.0267, 0.5, 1.0, 1.0, 1, 1)
+    assert loud.deltas(np.array([700.0]))[0][0] >= 0.12414
+    silent = HeterPoissonCurve(0.008, 0.5, 1.0, 1.0, 1, 1)
+    assert silent.deltas(np.array([400.0]))[1][0] >= 0.5 - 1e-9
+
+
+def test_runs_with_different_out_degrees_are_not_charged_as_one() -> None:
+    """Another split gives a node another degree: two runs may meet D = 1 and D = 3, which costs more than either twice."""
+    claim = HeterPoissonCurve(0.7891, 0.2, 1.0, 1.0, 0, 1999)
+    mixed = plan_of((replace(claim, low=1, high=1), 25), (replace(claim, low=3, high=3), 25))
+    ledger = accounting.epsilon_of_many([plan_of((claim, 25))] * 2, 1e-5)
+    assert ledger >= accounting.epsilon(mixed, 1e-5) > accounting.epsilon(plan_of((claim, 50)), 1e-5)

@@ -17,7 +17,7 @@ from blocks_of import all_links
 from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, random_sketches
 from graphveil import accounting
 from graphveil.arcs import Csr
-from graphveil.core import Adjacency, InvalidInput, Query, Reading
+from graphveil.core import Adjacency, InvalidInput, Query, Reading, Unsupported
 from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson as Act
@@ -27,6 +27,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.heterpoisson import HeterPoisson, _PairCounts, _pairs, _thinned
+from graphveil.nn.features import by_record
 from graphveil.nn.subgraph import SubgraphGradients, gradients, start
 from graphveil.noise import Seeded
 from graphveil.sampling.subgraphs import Subgraphs
@@ -355,3 +356,60 @@ def test_undirected_pairs_are_symmetric(graph: gv.Graph) -> None:
     # Nearly half of the training ids are central once, half of them with a neighbour: friends are of one class.
     assert float(release.state["pairs.classes"].sum()) == pytest.approx(int(graph.train.sum()) / 2, rel=0.1)
     assert float(counts.diagonal().sum()) > 0.5 * float(counts.sum())
+
+
+@pytest.mark.parametrize("network", ["pairs", "sage"])
+def test_another_graph_is_predicted_from_all_its_nodes(network: str) -> None:
+    """The inductive setting: no node of the other graph has trained, so every arc of it may be heard."""
+    graph = gv.datasets.load("social")
+    release = gv.train(graph, HeterPoisson(network=network, hidden=8, epochs=2.0), noise=1.0, unit="node", seed=0)
+    nobody = torch.zeros_like(graph.train)
+    other = replace(graph, name="elsewhere", train=nobody, val=nobody, test=nobody)
+    heard = release.predict_proba(other)
+    deaf = replace(other, adj=Csr.empty(other.num_nodes))
+    assert not torch.allclose(heard, release.predict_proba(deaf), atol=1e-3)
+    first = int(np.flatnonzero(np.diff(other.adj.indptr))[0])
+    moved = replace(other, x=other.x.index_fill(0, torch.from_numpy(other.adj.indices[:1]), 9.0))
+    assert not torch.equal(heard[first], release.predict_proba(moved)[first])
+
+
+def test_one_subgraph_s_size_does_not_round_another_s_gradient() -> None:
+    """Pairs of opposite features: first-layer sums cancel, and rounding alone would decide on relu's side of zero."""
+    pairs, width = 300, 128
+    generator = torch.Generator().manual_seed(2)
+    one = torch.nn.functional.normalize(torch.randn(width, generator=generator), dim=0)
+    x = torch.stack([one, -one] * pairs + [torch.randn(width, generator=generator), one])
+    z, nodes = 2 * pairs, 2 * pairs + 2
+    sources, targets = np.arange(z), np.arange(z) ^ 1
+    with_z = Csr.from_edge_index(np.append(sources, [z, 0]), np.append(targets, [0, z]), nodes)
+    y = torch.arange(nodes) % 2
+    y[3] = 2
+    train = torch.arange(nodes) < nodes - 1
+    graph = Graph(x, with_z, y, 3, True, train, torch.zeros_like(train), ~train, "kink", "given")
+    public, sealed = graph.seal(NODE)
+    x_without, y_without = x.clone(), y.clone()
+    x_without[z], y_without[z] = 0.0, -1
+    without = Sealed(x_without, y_without, Csr.from_edge_index(sources, targets, nodes), public)
+    centres = np.arange(0, z, 2)
+    for network in ("sage", "gcn", "gin"):
+        method = HeterPoisson(network=network, layers=2, hidden=7, batch=nodes, scale="rows")
+        act = method.plan(public, NODE, Reading.SOUND, 1.0).steps[0].act
+        assert isinstance(act, Act)
+        query = partial(method.gradients, weights=start(method.model(width, 3), torch.Generator().manual_seed(0)))
+        totals = []
+        for side in (sealed, without):
+            with side.opened():
+                kept = np.zeros(int(np.diff(side.adj.indptr)[centres].sum()))
+                totals.append(query(side, batch=act.batch(side, centres, kept)).clipped_sum(method.clip))
+        assert float((totals[0] - totals[1]).norm()) <= 2 * method.clip * (1 + 1e-6)
+    with pytest.raises(Unsupported, match="elu"):
+        HeterPoisson(network="sage", layers=2, activation="relu").plan(public, NODE, Reading.SOUND, 1.0)
+
+
+@pytest.mark.parametrize("scale", ["rows", "centred"])
+def test_scaling_a_record_ignores_the_others_to_the_last_bit(scale: str) -> None:
+    for width in (3, 128, 767):
+        x = torch.randn(3000, width, generator=torch.Generator().manual_seed(0))
+        whole = by_record(x, scale)
+        for first, last in ((1, 3000), (0, 2), (7, 1030), (2999, 3000)):
+            assert torch.equal(by_record(x[first:last].clone(), scale), whole[first:last])

@@ -30,8 +30,8 @@ from plans import plan_of
 SMALL = Ndp(hidden=2, steps=2, batch=3, cap=2, clip=1e-2)
 VARIANTS = {
     "one hop": SMALL,
-    "two hops": replace(SMALL, network="sage", layers=2, cap=1),
-    "inductive": replace(SMALL, network="gin", layers=2, transductive=False),
+    "two hops": replace(SMALL, network="sage", layers=2, activation="elu", cap=1),
+    "inductive": replace(SMALL, network="gin", layers=2, activation="elu", transductive=False),
 }
 variants = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
 units = pytest.mark.parametrize("unit", [Unit.FEATURES, Unit.NODE])

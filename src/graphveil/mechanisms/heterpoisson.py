@@ -7,7 +7,7 @@ removed from every other subgraph. Every subgraph's gradient is clipped, all are
 Sound claim U2 (docs/methods/heterpoisson.md): let z be the differing node, D its out-degree, p its keep probability.
 Reveal c ~ Bin(D, q), the number of z's out-neighbours that are central, and nothing else. Without z the sum is one
 Gaussian; with z it is q N(1/2) + (1-q) sum_k Bin(k; c, p) N(k) in units of two clips. D is the adversary's to choose,
-the same in every step: the cost is the worst D's. All D in [a, b] are covered at once by c ~ Bin(b, q), p = p(a).
+the same in every step of a run: the cost is the worst D's.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ _SPACING = 0.04
 """Distance of the points at which a curve is exact; between them a chord bounds it from above."""
 _MOST_POINTS = 20_000
 """With hardly any noise the points lie further apart, rather than filling the memory."""
+_LEAST_DENSITY = 1e-280
+"""Points where the mixture is thinner are left out: quotients of what underflows mean nothing."""
 _LARGEST = 700.0
 """e to this power still fits a double; where it would not, a chord gives way to its left end, which is higher."""
 _STRETCH = 1.5
@@ -86,17 +88,25 @@ class HeterPoissonCurve(Curve):
         """Probability that a central out-neighbour of a node with out-degree `degree` keeps it."""
         return min(self.cap, self.multiplier / max(degree, 1))
 
-    def refine(self) -> tuple[Curve, ...]:
-        """Out-degrees that keep alike: the largest stands for all. Then intervals, then their halves."""
-        alike = min(self.high, math.floor(self.multiplier / self.cap))
+    @property
+    def alike(self) -> int:
+        """The largest out-degree that keeps with probability `cap`: it stands for all smaller ones."""
+        return min(self.high, math.floor(self.multiplier / self.cap))
+
+    def refine(self) -> tuple[HeterPoissonCurve, ...]:
+        """The out-degree that stands for all that keep alike and intervals of larger ones; then their halves."""
         if self.low == self.high:
             return ()
-        if self.low <= alike:
-            return replace(self, low=alike, high=alike), *_ladder(self, alike + 1)
+        if self.low <= self.alike:
+            return replace(self, low=self.alike, high=self.alike), *_ladder(self, self.alike + 1)
         middle = (self.low + self.high) // 2
         return replace(self, high=middle), replace(self, low=middle + 1)
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Both directions; where the degrees keep differently, the largest of the parts' curves at every epsilon."""
+        if self.low < self.high and self.low <= self.alike:
+            sides = [part.deltas(epsilons) for part in self.refine()]
+            return np.max([side[0] for side in sides], axis=0), np.max([side[1] for side in sides], axis=0)
         order = np.argsort(epsilons)
         at, found = epsilons[order], np.empty((2, len(epsilons)))
         for side, points in zip(found, _sides(self), strict=True):
@@ -125,7 +135,7 @@ Points = tuple[Floats, Ids, Floats, Floats]
 hockey-stick divergence at each."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
     """The exact points of the curve given each group of c, in both directions."""
     chances, survival = _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
@@ -139,12 +149,12 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
     else:
         weights[:, 1] = curve.rate
     total = weights @ density
-    remove, add = weights @ up, (weights @ (density * down)) / np.maximum(total, 1e-300)
+    remove, add = weights @ up, (weights @ (density * down)) / np.maximum(total, _LEAST_DENSITY)
     there, back = [], []
     for row in range(len(chances)):
         # Beyond the last move that can happen there is nothing to see, and far from every move the density underflows.
         reach = moves[np.flatnonzero(weights[row])[-1]] + _REACH
-        seen = np.flatnonzero((x <= reach) & (total[row] > 0))
+        seen = np.flatnonzero((x <= reach) & (total[row] > _LEAST_DENSITY))
         loss = np.maximum.accumulate(x[seen] ** 2 / 2 + np.log(total[row, seen]))
         # Points closer than this differ by rounding alone; a longer chord is still above the curve.
         apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
@@ -231,7 +241,7 @@ def _add_chords(chances: Any, starts: Any, nodes: Any, values: Any, epsilons: An
             bound = height[place]
             if epsilons[i] < at[0]:
                 bound = 1 - (1 - height[0]) * np.exp(epsilons[i] - at[0])
-            elif place + 1 < len(at) and ends[place] < ends[place + 1]:
+            elif place + 1 < len(at) and at[place + 1] < _LARGEST and ends[place] < ends[place + 1]:
                 share = (t[i] - ends[place]) / (ends[place + 1] - ends[place])
                 bound += min(max(share, 0.0), 1.0) * (height[place + 1] - height[place])
             total[i] += chances[group] * bound

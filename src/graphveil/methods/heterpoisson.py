@@ -104,6 +104,7 @@ class HeterPoisson(SubgraphMethod):
             act = self._act(public, Gaussian(2 * counting, _PAIR_CLIP), _PAIR_RATE)
             pairs = Step("pairs", act, act.curve(2), 1, why=_WHY, assumes=(PUBLIC_DEGREES,))
             return Plan(adjacency, reading, (*own, pairs))
+        self.require_smooth()
         rate = self.rate(public)
         law = Sml if self.noise_law == "sml" else Gaussian
         act = self._act(public, law(2 * noise, self.clip), rate)

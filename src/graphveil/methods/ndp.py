@@ -46,6 +46,8 @@ class Ndp(SubgraphMethod):
             raise InvalidInput("ndp needs steps and cap of at least 1 and arc_seed of at least 0")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        if adjacency.unit is Unit.NODE:
+            self.require_smooth()
         population = int(public.train.sum())
         affected = min(most_occurrences(self.cap, self.layers), population)
         noisy = Gaussian(std=noise, clip=self.clip)
@@ -89,4 +91,8 @@ class Ndp(SubgraphMethod):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(hidden=3, steps=3, batch=2, cap=2)
-        return small, replace(small, network="sage", layers=2, cap=1), replace(small, network="gin", transductive=False)
+        return (
+            small,
+            replace(small, network="sage", layers=2, activation="elu", cap=1),
+            replace(small, network="gin", transductive=False),
+        )

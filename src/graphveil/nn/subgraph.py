@@ -4,13 +4,19 @@ One forward pass and one backward pass to the layers' outputs give, for every de
 the loss's derivative by its product (b). The gradient of subgraph s is the sum over its rows i of a_i (x) b_i,
 so its squared length is <A A^T, B B^T>, and the clipped sum over all subgraphs is one weighted matrix product.
 
-Rounding. Norms and products come from the same (a, b), so errors before them, in float32, do not matter. The
-products run in float64, in blocks of B rows: casting one block at a time stays in the cache and costs under a
-tenth of the product, and float64 everywhere is what makes a bound possible at all. float32 blocks of 64 rows
-would be 1.8 times as fast at that product, but 22,000 rows x 64 x 2^-24 = 8% of one clip could be lost in the
-worst case. Here, with m rows in k subgraphs, the sum is off by at most (B + m / B) 2^-53 times the sum over
-subgraphs of the weighted lengths of their terms a_i (x) b_i. That is at most 100 clips each (see `_CANCELLED`),
-so two sums of k = 4,096 subgraphs are together off by under 1e-6 of a clip, which `_ROUNDING` pays for.
+Rounding. Norms and products come from the same (a, b), so errors before them do not lengthen a clipped gradient. But
+a subgraph's gradient must not depend on the other subgraphs either, and the rounding of a matrix product does depend
+on where a row lies. With one layer every product has one row per centre, and centres do not depend on private data.
+With two layers a node adds rows in front of others: there the first product is `place_blind_product`, and what follows
+goes row by row. Should a last digit still differ somewhere, a smooth activation (elu) passes on just that; relu's
+derivative jumps and could turn a gradient round, so methods refuse it there (`require_smooth`).
+
+The weighted products run in float64, in blocks of B rows: casting one block at a time stays in the cache and costs
+under a tenth of the product, and float64 everywhere is what makes a bound possible at all. float32 blocks of 64 rows
+would be 1.8 times as fast at that product, but 22,000 rows x 64 x 2^-24 = 8% of one clip could be lost in the worst
+case. Here, with m rows in k subgraphs, the sum is off by at most (B + m / B) 2^-53 times the sum over subgraphs of
+the weighted lengths of their terms a_i (x) b_i. That is at most 100 clips each (see `_CANCELLED`), so two sums of
+k = 4,096 subgraphs are together off by under 1e-6 of a clip, which `_ROUNDING` pays for.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
-from graphveil.core import Contributions, InvalidInput, Query, require_positive, require_whole
+from graphveil.core import Contributions, InvalidInput, Query, Unsupported, require_positive, require_whole
 from graphveil.distributed import shared_out
 from graphveil.graph import Sealed
 from graphveil.method import Method, Serves, State
@@ -58,6 +58,14 @@ class SubgraphMethod(Method):
         """The network for this many features and classes."""
         network, activation = cast(Kind, self.network), cast(Activation, self.activation)
         return SubgraphModel(network, self.layers, self.hidden, activation, classes, width)
+
+    def require_smooth(self) -> None:
+        """Where one unit can change the number of rows, two layers need a smooth activation: see nn/subgraph.py."""
+        if self.layers == 2 and self.activation == "relu":
+            raise Unsupported(
+                "with two layers and activation=relu the rounding of one subgraph's gradient can depend on another "
+                "subgraph's size, which is private here; use activation=elu, or layers=1"
+            )
 
     def scaled(self, x: Tensor) -> Tensor:
         """What the network reads of features [n, d], one record at a time."""

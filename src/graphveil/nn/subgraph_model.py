@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import elu, relu
+from torch.nn.functional import elu, pad, relu
 
 from graphveil.arcs import Ids
 from graphveil.core import InvalidInput
@@ -29,6 +29,9 @@ Activation = Literal["elu", "relu"]
 
 _BLOCK = 1 << 14
 """Rows of a whole graph that are scaled or activated at a time."""
+
+_FULL = 512
+"""Rows of one product whose rounding must not depend on where a row lies."""
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": elu, "relu": relu}
 
@@ -127,6 +130,34 @@ def _product(rows: Tensor, layer: Layer, read: Callable[[Tensor], Tensor]) -> Te
     return out
 
 
+def place_blind_product(rows: Tensor, weight: Tensor) -> Tensor:
+    """rows W [m, b] in which a row's result does not depend on the other rows, nor on where it lies among them.
+
+    A matrix product may round a row differently near an edge of the matrix. So all products have the same number of
+    rows, filled up with zeros, and a trial shows whether the place within such a block matters on this machine. If it
+    does, products run in float64, where the difference is a millionth of a millionth.
+    """
+    if torch.is_grad_enabled() and weight.requires_grad:
+        return rows @ weight
+    blind = _place_blind(*weight.shape, rows.dtype, rows.device, torch.get_num_threads())
+    kind = rows.dtype if blind else torch.float64
+    out = rows.new_empty(len(rows), weight.shape[1])
+    for first in range(0, len(rows), _FULL):
+        block = rows[first : first + _FULL]
+        full = block if len(block) == _FULL else pad(block, (0, 0, 0, _FULL - len(block)))
+        out[first : first + _FULL] = (full.to(kind) @ weight.to(kind))[: len(block)]
+    return out
+
+
+@lru_cache(maxsize=64)
+def _place_blind(width: int, outputs: int, dtype: torch.dtype, device: torch.device, threads: int) -> bool:  # noqa: ARG001
+    """Whether every row of a full block comes out the same, to the last bit, one place further down."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(_FULL, width, generator=generator, dtype=dtype).to(device)
+    weight = torch.randn(width, outputs, generator=generator, dtype=dtype).to(device)
+    return torch.equal((rows @ weight).roll(1, 0), rows.roll(1, 0) @ weight)
+
+
 @dataclass(frozen=True, eq=False)
 class Tape:
     """What the dense layers read and said: inputs[k] [m, a], products[k] = inputs[k] W_k [m, b].
@@ -138,9 +169,9 @@ class Tape:
     products: list[Tensor]
     shifted: list[Tensor]
 
-    def dense(self, rows: Tensor, layer: Layer) -> Tensor:
-        """rows W."""
-        product = rows @ layer.weight
+    def dense(self, rows: Tensor, layer: Layer, one_by_one: bool = False) -> Tensor:
+        """rows W; `one_by_one` for rows of which others may come and go: see `place_blind_product`."""
+        product = place_blind_product(rows, layer.weight) if one_by_one else rows @ layer.weight
         self.inputs.append(rows)
         self.products.append(product)
         return product
@@ -155,8 +186,8 @@ class Tape:
 class Watching(Tape):
     """A tape whose products always take part in autograd, even if nothing before them does."""
 
-    def dense(self, rows: Tensor, layer: Layer) -> Tensor:
-        product = super().dense(rows, layer)
+    def dense(self, rows: Tensor, layer: Layer, one_by_one: bool = False) -> Tensor:
+        product = super().dense(rows, layer, one_by_one)
         return product if product.requires_grad else product.requires_grad_()
 
 
@@ -168,7 +199,7 @@ def forward(model: SubgraphModel, layers: list[Layer], batch: Subgraphs, x: Tens
     centres = torch.from_numpy(batch.ptr[:-1]).to(x.device)
     h = x
     if model.layers == 2:
-        product = tape.dense(x, layers[0])
+        product = tape.dense(x, layers[0], one_by_one=True)
         h = act(tape.shift(_aggregate(sums_at_rows(model.kind, batch), product, product, layers[0]), layers[0]))
     last = layers[model.layers - 1]
     own = h if last.own is None else h[centres]

@@ -13,6 +13,7 @@ from torch import Tensor
 from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
+from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
@@ -190,6 +191,10 @@ def claimed_move(step: Step) -> tuple[int, float]:
         return 2, claim.mu * act.std * act.clip
     if isinstance(act, Laplace) and isinstance(claim, LaplaceCurve):
         return 1, claim.epsilon * act.scale * act.clip
+    if isinstance(act, Contractive) and isinstance(claim, GaussianCurve):
+        hop = claim.mu * act.std / math.sqrt(convergence(act.lipschitz, act.hops))
+        # Every hop moves at most this far, and shrinks what the hops before it moved.
+        return 2, hop * (1 - act.lipschitz**act.hops) / (1 - act.lipschitz)
     raise AssertionError(f"say here how far {type(claim).__name__} lets {type(act).__name__} move")
 
 

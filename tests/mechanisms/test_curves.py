@@ -73,7 +73,11 @@ def test_directions_mirror_each_other(curve: Curve) -> None:
 def test_many_uses_are_as_many_steps(curve: Curve) -> None:
     together = accounting.epsilon(plan_of((curve, 6)), 1e-5)
     apart = accounting.epsilon_of_many([plan_of((curve, 1)) for _ in range(6)], 1e-5)
-    assert apart == pytest.approx(together, rel=1e-9)
+    if curve.refine():
+        # One case holds within a plan, and not from plan to plan.
+        assert together <= apart <= 1.25 * together
+    else:
+        assert apart == pytest.approx(together, rel=1e-9)
     once = accounting.epsilon(plan_of((curve, 1)), 1e-5)
     assert once <= together <= 6 * accounting.epsilon(plan_of((curve, 1)), 1e-5 / 6) + 1e-9
 

@@ -23,6 +23,7 @@ from graphveil import discover
 from graphveil.arcs import Csr
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism
 from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
@@ -31,7 +32,7 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.sml import Sml
-from graphveil.nn.aggregate import clip_rows
+from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.noise import Secure, Seeded, Source
 from graphveil.sampling.subgraphs import Subgraphs
 
@@ -90,6 +91,10 @@ def world_of(act: Mechanism) -> World | None:
         )
     if isinstance(act, HeterPoisson) and isinstance(act.inner, Gaussian):
         return star(act, out_degree=max(1, round(act.multiplier / act.cap)))
+    if isinstance(act, Contractive):
+        # Without the mean, pairs of nodes that share no edge run independently: one graph holds all runs.
+        pairs = replace(act, alpha=1.0)
+        return World(_joined(pairs, True), _joined(pairs, False), pairs.curve(pairs.move(undirected=True)))
     return None
 
 
@@ -152,6 +157,19 @@ def _hub_ratio(seen: Floats, claim: HeterPoissonCurve, out_degree: int) -> Float
             moved = 2 * kept - count if claim.overlap else -count
             present += chance * share * claim.rate * density(moved, 1)
     return np.asarray(np.log(np.maximum(present, 1e-300)) - np.log(np.maximum(absent, 1e-300)))
+
+
+def _joined(act: Contractive, present: bool) -> Callable[[int, Source], Floats]:
+    """Pairs of nodes that differ, all of them joined by an edge or none; the statistic is the difference of a pair."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        ids = np.arange(2 * runs)
+        adj = Csr.from_edge_index(ids, ids ^ 1, len(ids)) if present else Csr.empty(len(ids))
+        rows = torch.tensor([[1e3], [-1e3]]).repeat(runs, 1)
+        out = act.apply(NOTHING, lambda _: NeighbourSums(adj, rows), source).double()
+        return (out[1::2, 0] - out[::2, 0]).numpy()
+
+    return draw
 
 
 def _same(rows: Tensor) -> Tensor:

@@ -25,9 +25,9 @@ from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.nn.features import Scale, Scaling, unit_rows
+from graphveil.nn.features import Scale, Scaling, standard, unit_rows
 from graphveil.nn.fit import Recipe, fit_rows
-from graphveil.nn.mlp import Perceptron, restore, with_prefix
+from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.session import Session
 
 _ONE_ROW = (
@@ -80,20 +80,20 @@ class Gap(Method):
         recipe = Recipe(200, self.learning_rate, weight_decay=1e-4, patience=40)
         fit_rows(head, inputs, y, public.train, public.val, recipe)
         weights = {**with_prefix("encoder.", encoder.state_dict()), **with_prefix("head.", head.state_dict())}
-        return {**weights, **scaling.state(), "logits": _predicted(head, inputs)}
+        return {**weights, **scaling.state(), "logits": predicted(head, inputs)}
 
     def serve(self, session: Session, state: State) -> State:
         width, classes = session.public.num_features, session.public.num_classes
         encoder = restore(self._encoder(width, classes), state, "encoder.")
         head = restore(self._head(classes), state, "head.")
         inputs = self._inputs(session, encoder, Scaling.restore(state, self.scale))
-        return {**state, "logits": _predicted(head, inputs)}
+        return {**state, "logits": predicted(head, inputs)}
 
     def _inputs(self, session: Session, encoder: torch.nn.Module, scaling: Scaling) -> Tensor:
         """Encoder scores and the noisy sums of every hop, [n, (1 + hops) c]."""
-        scores = _predicted(encoder, scaling(session.public.features())).log_softmax(dim=1)
+        scores = predicted(encoder, scaling(session.public.features())).log_softmax(dim=1)
         rows = unit_rows(scores.exp() - 1 / scores.shape[1])
-        seen = [_standard(scores)]
+        seen = [standard(scores)]
         for _ in range(self.hops):
             rows = unit_rows(session.release("hop", partial(_messages, rows=rows)))
             seen.append(rows)
@@ -112,15 +112,3 @@ class Gap(Method):
 
 def _messages(sealed: Sealed, rows: Tensor) -> NeighbourSums:
     return NeighbourSums(sealed.adj, rows)
-
-
-def _predicted(module: torch.nn.Module, x: Tensor) -> Tensor:
-    with torch.no_grad():
-        scores: Tensor = module.eval()(x)
-    return scores
-
-
-def _standard(scores: Tensor) -> Tensor:
-    """Rows less their mean, on one common scale, [n, c]."""
-    centred = scores - scores.mean(dim=1, keepdim=True)
-    return centred / centred.std().clamp(min=1e-6)

@@ -31,6 +31,12 @@ def unit_rows(x: Tensor) -> Tensor:
     return torch.nn.functional.normalize(x, dim=1)
 
 
+def standard(scores: Tensor) -> Tensor:
+    """Rows less their mean, on one common scale, [n, c]."""
+    centred = scores - scores.mean(dim=1, keepdim=True)
+    return centred / centred.std().clamp(min=1e-6)
+
+
 def by_record(x: Tensor, scale: Scale | str) -> Tensor:
     """`x` [n, d] scaled one record at a time; refuses the ways that read other records."""
     how = parse(Scale, scale, "scale")

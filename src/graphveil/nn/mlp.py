@@ -41,3 +41,10 @@ def restore(module: nn.Module, state: State, prefix: str = "") -> nn.Module:
     """Load the tensors whose names start with `prefix` into `module`, ready for prediction."""
     module.load_state_dict({name[len(prefix) :]: tensor for name, tensor in state.items() if name.startswith(prefix)})
     return module.eval()
+
+
+def predicted(module: nn.Module, x: Tensor) -> Tensor:
+    """What a trained module says of rows [n, d], [n, c]."""
+    with torch.no_grad():
+        scores: Tensor = module.eval()(x)
+    return scores

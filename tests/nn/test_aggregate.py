@@ -48,7 +48,7 @@ def test_rows_that_are_not_finite_count_as_zero() -> None:
 
 def test_operator_has_the_right_gradient() -> None:
     matrix = sp.random_array((12, 12), density=0.3, rng=np.random.default_rng(0), format="csr")
-    operator = Operator(sp.csr_array(matrix))
+    operator = Operator.of(sp.csr_array(matrix))
     rows = torch.randn(12, 3, dtype=torch.float64, requires_grad=True)
     dense = torch.from_numpy(matrix.toarray().astype(np.float32)).double()
     assert torch.allclose(operator @ rows, dense @ rows)

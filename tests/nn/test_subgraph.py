@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, elu, relu
 
 from graphveil.core import InvalidInput
+from graphveil.nn.aggregate import Operator
 from graphveil.nn.clipping import flat
 from graphveil.nn.subgraph import (
     Several,
@@ -25,7 +26,7 @@ from graphveil.nn.subgraph import (
     logits,
     start,
 )
-from graphveil.nn.subgraph_model import Sums, sums_at_centres, sums_at_rows
+from graphveil.nn.subgraph_model import sums_at_centres, sums_at_rows
 from graphveil.sampling.subgraphs import Subgraphs
 
 KINDS, LAYERS, ACTIVATIONS = ("gcn", "sage", "gin"), (1, 2), ("elu", "relu")
@@ -261,7 +262,7 @@ def test_products_of_torch_operations_equal_the_compiled_ones(kind: str) -> None
         _same_products(sums)
 
 
-def _same_products(sums: Sums) -> None:
+def _same_products(sums: Operator) -> None:
     rows, targets = torch.randn(sums.columns, 3), torch.randn(len(sums.indptr) - 1, 3)
     assert torch.allclose(sums.forth(rows), sums.scattered(rows, transposed=False), atol=1e-5)
     assert torch.allclose(sums.back(targets), sums.scattered(targets, transposed=True), atol=1e-5)

@@ -7,6 +7,7 @@ that rounding stays far below the noise grid of the secure source.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.arcs import Csr
+from graphveil.arcs import Csr, Ids
 
 
 @numba.njit(parallel=True, cache=True, nogil=True)
@@ -34,13 +35,9 @@ def spmm(indptr: Any, indices: Any, weights: Any, rows: Any, out: Any) -> None:
 
 def neighbour_sum(adj: Csr, rows: Tensor) -> Tensor:
     """A @ rows, float64 [n, d]."""
-    return _product(adj.indptr, adj.indices, np.empty(0, np.float32), rows)
-
-
-def _product(indptr: NDArray[Any], indices: NDArray[Any], weights: NDArray[np.float32], rows: Tensor) -> Tensor:
     source = np.ascontiguousarray(rows.detach().cpu().numpy())
-    out = np.empty((len(indptr) - 1, source.shape[1]))
-    spmm(indptr, indices, weights, source, out)
+    out = np.empty((adj.num_nodes, source.shape[1]))
+    spmm(adj.indptr, adj.indices, np.empty(0, np.float32), source, out)
     return torch.from_numpy(out)
 
 
@@ -64,33 +61,64 @@ class NeighbourSums:
         return neighbour_sum(self.adj, clip_rows(self.rows.double(), clip))
 
 
+@dataclass(frozen=True, eq=False)
 class Operator:
-    """A fixed weighted sparse matrix that autograd can multiply by; keeps its transpose for the way back."""
+    """A sparse matrix by rows that autograd can multiply by: out_i = sum over arcs of i of weights * rows[indices].
 
-    def __init__(self, matrix: sp.csr_array) -> None:
-        self._forth = _Arrays(matrix)
-        self._back = _Arrays(sp.csr_array(matrix.T))
+    indptr: int64 [m + 1]; indices: int64 [a]; weights: float [a]; columns: how many rows it reads.
+    """
+
+    indptr: Ids
+    indices: Ids
+    weights: NDArray[Any]
+    columns: int
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> Operator:
+        """A scipy matrix, its weights in float32."""
+        indptr, indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+        return cls(indptr, indices, matrix.data.astype(np.float32), matrix.shape[1])
 
     def __matmul__(self, rows: Tensor) -> Tensor:
-        product: Tensor = _Propagate.apply(rows, self._forth, self._back)  # type: ignore[no-untyped-call]
+        product: Tensor = _Propagate.apply(rows, self)  # type: ignore[no-untyped-call]  # torch does not type it
         return product
 
+    @cached_property
+    def transposed(self) -> Operator:
+        """The same matrix by columns, for the way back."""
+        shape = (len(self.indptr) - 1, self.columns)
+        turned = sp.csr_array(sp.csr_array((self.weights, self.indices, self.indptr), shape).T)
+        return Operator(turned.indptr.astype(np.int64), turned.indices.astype(np.int64), turned.data, shape[0])
 
-class _Arrays:
-    def __init__(self, matrix: sp.csr_array) -> None:
-        self.indptr, self.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
-        self.weights = matrix.data.astype(np.float32)
+    def forth(self, rows: Tensor) -> Tensor:
+        """S rows, [m, d], summed in float64 on a processor."""
+        if rows.device.type != "cpu":
+            return self.scattered(rows, transposed=False)
+        out = torch.empty(len(self.indptr) - 1, rows.shape[1], dtype=rows.dtype)
+        spmm(self.indptr, self.indices, self.weights, rows.detach().contiguous().numpy(), out.numpy())
+        return out
 
-    def __matmul__(self, rows: Tensor) -> Tensor:
-        return _product(self.indptr, self.indices, self.weights, rows).to(rows.dtype)
+    def back(self, rows: Tensor) -> Tensor:
+        """S^T rows, [columns, d]."""
+        return self.transposed.forth(rows) if rows.device.type == "cpu" else self.scattered(rows, transposed=True)
+
+    def scattered(self, rows: Tensor, transposed: bool) -> Tensor:
+        """S rows or S^T rows from torch operations alone, on the rows' device."""
+        count = len(self.indptr) - 1
+        targets = torch.from_numpy(np.repeat(np.arange(count), np.diff(self.indptr))).to(rows.device)
+        sources = torch.from_numpy(self.indices).to(rows.device)
+        if transposed:
+            targets, sources, count = sources, targets, self.columns
+        weights = torch.from_numpy(self.weights).to(rows.device, rows.dtype)
+        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights[:, None])
 
 
 class _Propagate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, forth: _Arrays, back: _Arrays) -> Tensor:
-        ctx.back = back
-        return forth @ rows
+    def forward(ctx: Any, rows: Tensor, operator: Operator) -> Tensor:
+        ctx.operator = operator
+        return operator.forth(rows)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.back @ grads[0], None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return ctx.operator.back(grads[0]), None

@@ -17,18 +17,18 @@ def symmetric_operator(adj: Csr) -> Operator:
     """(D + I)^-1/2 (A + I) (D + I)^-1/2 (Kipf & Welling 2017, equation 2)."""
     looped = sp.csr_array(adj.to_scipy() + sp.eye_array(adj.num_nodes, format="csr", dtype=np.float32))
     scale = sp.diags_array(1 / np.sqrt(looped.sum(axis=1)))
-    return Operator(sp.csr_array(scale @ looped @ scale))
+    return Operator.of(sp.csr_array(scale @ looped @ scale))
 
 
 def mean_operator(adj: Csr) -> Operator:
     """D^-1 A; isolated nodes receive zero."""
     scale = sp.diags_array(1 / np.maximum(adj.in_degrees(), 1))
-    return Operator(sp.csr_array(scale @ adj.to_scipy()))
+    return Operator.of(sp.csr_array(scale @ adj.to_scipy()))
 
 
 def sum_operator(adj: Csr) -> Operator:
     """A itself."""
-    return Operator(adj.to_scipy())
+    return Operator.of(adj.to_scipy())
 
 
 class GcnLayer(nn.Module):

@@ -10,18 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import elu, pad, relu
 
 from graphveil.arcs import Ids
 from graphveil.core import InvalidInput
-from graphveil.nn.aggregate import spmm
+from graphveil.nn.aggregate import Operator
 from graphveil.sampling.subgraphs import Subgraphs
 
 Kind = Literal["gcn", "sage", "gin"]
@@ -29,9 +27,6 @@ Activation = Literal["elu", "relu"]
 
 _BLOCK = 1 << 14
 """Rows of a whole graph that are scaled or activated at a time."""
-
-_FULL = 512
-"""Rows of one product whose rounding must not depend on where a row lies."""
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": elu, "relu": relu}
 
@@ -141,19 +136,24 @@ def place_blind_product(rows: Tensor, weight: Tensor) -> Tensor:
         return rows @ weight
     blind = _place_blind(*weight.shape, rows.dtype, rows.device, torch.get_num_threads())
     kind = rows.dtype if blind else torch.float64
-    out = rows.new_empty(len(rows), weight.shape[1])
-    for first in range(0, len(rows), _FULL):
-        block = rows[first : first + _FULL]
-        full = block if len(block) == _FULL else pad(block, (0, 0, 0, _FULL - len(block)))
-        out[first : first + _FULL] = (full.to(kind) @ weight.to(kind))[: len(block)]
+    out, size = rows.new_empty(len(rows), weight.shape[1]), _full(rows.device)
+    for first in range(0, len(rows), size):
+        block = rows[first : first + size]
+        full = block if len(block) == size else pad(block, (0, 0, 0, size - len(block)))
+        out[first : first + size] = (full.to(kind) @ weight.to(kind))[: len(block)]
     return out
+
+
+def _full(device: torch.device) -> int:
+    """Rows of one such product: few on a processor, where the last block is mostly padding, many on a GPU."""
+    return 512 if device.type == "cpu" else 8192
 
 
 @lru_cache(maxsize=64)
 def _place_blind(width: int, outputs: int, dtype: torch.dtype, device: torch.device, threads: int) -> bool:  # noqa: ARG001
     """Whether every row of a full block comes out the same, to the last bit, one place further down."""
     generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(_FULL, width, generator=generator, dtype=dtype).to(device)
+    rows = torch.randn(_full(device), width, generator=generator, dtype=dtype).to(device)
     weight = torch.randn(width, outputs, generator=generator, dtype=dtype).to(device)
     return torch.equal((rows @ weight).roll(1, 0), rows.roll(1, 0) @ weight)
 
@@ -208,75 +208,17 @@ def forward(model: SubgraphModel, layers: list[Layer], batch: Subgraphs, x: Tens
     return tape.shift(tape.dense(h, layers[-1]), layers[-1])
 
 
-def _aggregate(sums: Sums, rows: Tensor, own: Tensor, layer: Layer) -> Tensor:
+def _aggregate(sums: Operator, rows: Tensor, own: Tensor, layer: Layer) -> Tensor:
     heard = sums @ rows
     return heard if layer.own is None else torch.addcmul(heard, 1 + layer.own, own)
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """A sparse matrix by rows that autograd can multiply by: out_i = sum over arcs of i of weights * rows[indices].
-
-    indptr: int64 [m + 1]; indices: int64 [a]; weights: float64 [a]; columns: how many rows it reads.
-    """
-
-    indptr: Ids
-    indices: Ids
-    weights: NDArray[np.float64]
-    columns: int
-
-    def __matmul__(self, rows: Tensor) -> Tensor:
-        product: Tensor = _Propagate.apply(rows, self)  # type: ignore[no-untyped-call]
-        return product
-
-    def forth(self, rows: Tensor) -> Tensor:
-        """S rows, [m, d]."""
-        if rows.device.type != "cpu":
-            return self.scattered(rows, transposed=False)
-        return _cpu_product(self.indptr, self.indices, self.weights, rows)
-
-    def back(self, rows: Tensor) -> Tensor:
-        """S^T rows, [columns, d]."""
-        if rows.device.type != "cpu":
-            return self.scattered(rows, transposed=True)
-        shape = (len(self.indptr) - 1, self.columns)
-        turned = sp.csr_array(sp.csr_array((self.weights, self.indices, self.indptr), shape).T)
-        return _cpu_product(turned.indptr.astype(np.int64), turned.indices.astype(np.int64), turned.data, rows)
-
-    def scattered(self, rows: Tensor, transposed: bool) -> Tensor:
-        """S rows or S^T rows from torch operations alone, on the rows' device."""
-        count = len(self.indptr) - 1
-        targets = torch.from_numpy(np.repeat(np.arange(count), np.diff(self.indptr))).to(rows.device)
-        sources = torch.from_numpy(self.indices).to(rows.device)
-        if transposed:
-            targets, sources, count = sources, targets, self.columns
-        weights = torch.from_numpy(self.weights).to(rows.device, rows.dtype)
-        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights[:, None])
-
-
-class _Propagate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, sums: Sums) -> Tensor:
-        ctx.sums = sums
-        return sums.forth(rows)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.sums.back(grads[0]), None
-
-
-def _cpu_product(indptr: Ids, indices: Ids, weights: NDArray[np.float64], rows: Tensor) -> Tensor:
-    out = torch.empty(len(indptr) - 1, rows.shape[1], dtype=rows.dtype)
-    spmm(indptr, indices, weights, rows.detach().contiguous().numpy(), out.numpy())
-    return out
-
-
-def sums_at_rows(kind: Kind, batch: Subgraphs) -> Sums:
+def sums_at_rows(kind: Kind, batch: Subgraphs) -> Operator:
     """The aggregation of every row, [r, r]."""
     return _weighted(kind, batch, np.arange(len(batch.nodes)), batch.indptr, batch.indices)
 
 
-def sums_at_centres(kind: Kind, batch: Subgraphs) -> Sums:
+def sums_at_centres(kind: Kind, batch: Subgraphs) -> Operator:
     """The aggregation of the centres, [k, r]."""
     centres = batch.ptr[:-1]
     counts = batch.indptr[centres + 1] - batch.indptr[centres]
@@ -285,18 +227,18 @@ def sums_at_centres(kind: Kind, batch: Subgraphs) -> Sums:
     return _weighted(kind, batch, centres, indptr, batch.indices[arcs])
 
 
-def sums_by_subgraph(batch: Subgraphs) -> Sums:
+def sums_by_subgraph(batch: Subgraphs) -> Operator:
     """The plain sum over each subgraph's rows, [k, r]."""
     count = len(batch.nodes)
-    return Sums(batch.ptr, np.arange(count), np.ones(count), count)
+    return Operator(batch.ptr, np.arange(count), np.ones(count), count)
 
 
-def _weighted(kind: Kind, batch: Subgraphs, rows: Ids, indptr: Ids, indices: Ids) -> Sums:
+def _weighted(kind: Kind, batch: Subgraphs, rows: Ids, indptr: Ids, indices: Ids) -> Operator:
     """Weights of the arcs into `rows` [m]; u itself joins them except under GIN, whose lambda is learnt."""
     if kind == "gin":
-        return Sums(indptr, indices, np.ones(len(indices)), len(batch.nodes))
+        return Operator(indptr, indices, np.ones(len(indices)), len(batch.nodes))
     indices = np.insert(indices, indptr[:-1], rows)
     indptr = indptr + np.arange(len(indptr))
     scale = 1 / (np.diff(batch.indptr) + 1)
     mine = np.repeat(scale[rows], np.diff(indptr))
-    return Sums(indptr, indices, np.sqrt(mine * scale[indices]) if kind == "gcn" else mine, len(batch.nodes))
+    return Operator(indptr, indices, np.sqrt(mine * scale[indices]) if kind == "gcn" else mine, len(batch.nodes))

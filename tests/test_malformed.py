@@ -49,7 +49,7 @@ BAD_ARGUMENTS = st.one_of(
     st.fixed_dictionaries({"delta": st.sampled_from([0, 1, -1e-5, 2, math.nan, math.inf, "1e-5"])}),
     st.fixed_dictionaries({"unit": st.text(max_size=6).filter(lambda word: word not in set(gv.Unit))}),
     st.fixed_dictionaries({"unit": st.sampled_from(["node", "features", "label"])}),  # gap protects edges only
-    st.fixed_dictionaries({"reading": st.text(max_size=6)}),
+    st.fixed_dictionaries({"reading": st.text(max_size=6).filter(lambda word: word not in set(gv.Reading))}),
     st.fixed_dictionaries({"seed": st.sampled_from([-1, 1.5, "0", True])}),
     st.fixed_dictionaries({"noise": st.sampled_from([1.0, -1.0, math.nan])}),
     st.fixed_dictionaries({"epsilon": st.none(), "noise": st.sampled_from([-1.0, math.nan, math.inf])}),

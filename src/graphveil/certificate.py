@@ -6,8 +6,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +33,7 @@ from graphveil.core import (
     Unsupported,
     require_delta,
 )
+from graphveil.folders import require_only, written_whole
 from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
 
@@ -317,15 +316,11 @@ class Release:
         }
         hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
         contents["manifest.json"] = json.dumps({"schema": SCHEMA, "sha256": hashes}, indent=2).encode()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as scratch:
-            fresh = Path(scratch) / "release"
-            fresh.mkdir()
+        with written_whole(target) as fresh:
+            # A release is made to be given away.
+            fresh.chmod(0o755)
             for name, body in contents.items():
                 (fresh / name).write_bytes(body)
-            if target.exists():
-                shutil.move(target, Path(scratch) / "old")
-            fresh.rename(target)
         return target
 
     def _describe(self) -> dict[str, Any]:
@@ -384,10 +379,7 @@ def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
-    if not path.exists():
-        return
-    if not path.is_dir() or {item.name for item in path.iterdir()} not in (set(), {*_FILES, "manifest.json"}):
-        raise InvalidInput(f"{path} exists and is not a release folder; choose another path")
+    require_only(path, (*_FILES, "manifest.json"), "a release folder")
 
 
 def _read(path: Path) -> bytes:

@@ -424,7 +424,9 @@ class Public:
         Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
         `PUBLIC_DEGREES` in what the step assumes.
         """
-        return self.degrees if self.degrees is not None else _refuse("out-degrees")
+        if self.degrees is None:
+            raise PrivateAccess("public out-degrees exist under unit node only, and only where there is a graph")
+        return self.degrees
 
     def __repr__(self) -> str:
         parts = {"x": self.x, "y": self.y, "adj": self.adj}

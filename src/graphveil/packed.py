@@ -13,9 +13,7 @@ import json
 import math
 import mmap
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +26,7 @@ from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput, Tampered
+from graphveil.folders import require_only, written_whole
 from graphveil.graph import Graph
 from graphveil.progress import track
 from graphveil.tables import ROLES
@@ -112,14 +111,8 @@ def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
     target = Path(folder)
     require_replaceable(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".packing-") as scratch:
-            fresh = Path(scratch) / "graph"
-            fresh.mkdir(mode=0o700)
+        with written_whole(target) as fresh:
             _write(graph, fresh)
-            if target.exists():
-                shutil.move(target, Path(scratch) / "old")
-            fresh.rename(target)
     except OSError as error:
         raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
     return target
@@ -169,10 +162,7 @@ def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a packed graph: packing there loses nothing else."""
-    if not path.exists():
-        return
-    if not path.is_dir() or {item.name for item in path.iterdir()} not in (set(), {*_FILES, _MANIFEST}):
-        raise InvalidInput(f"{path} exists and is not a packed graph; choose another path")
+    require_only(path, (*_FILES, _MANIFEST), "a packed graph")
 
 
 def _write(graph: Graph, folder: Path) -> None:

@@ -12,6 +12,7 @@ from graphveil.core import Curve, Described, InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -53,7 +54,8 @@ def test_deltas_are_hockey_stick_divergences(curve: Curve) -> None:
             assert (np.diff(deltas) <= 1e-12).all()
             if reach <= 40:
                 slopes = np.diff(deltas) / np.diff(t)
-                slack = 4e-15 / np.diff(t)  # sums over many components round a few more times
+                # A sum over hundreds of components rounds ten times as much as one closed form.
+                slack = (4e-15 if isinstance(curve, HeterPoissonCurve) else 4e-16) / np.diff(t)
                 assert (np.diff(slopes) >= -4 * (slack[1:] + slack[:-1])).all()
                 assert (slopes >= -1 - slack * 8).all()
         assert both[0][0] > 1 - np.exp(-reach) - 1e-12

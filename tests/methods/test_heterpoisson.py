@@ -260,10 +260,10 @@ def test_pairs_spend_little_on_the_counts() -> None:
 
 def test_training_needs_public_degrees() -> None:
     graph = gv.datasets.load("chain-s")
-    public, sealed = graph.seal(NODE)
-    bare = replace(public, degrees=None)
+    bare = replace(graph.seal(NODE)[0], degrees=None)
+    sealed = Sealed(graph.x, graph.y, graph.adj, bare)
     with pytest.raises(gv.PrivateAccess, match="out-degrees"), sealed.opened():
-        asked(GCN, bare, 0)[0].batch(Sealed(graph.x, graph.y, graph.adj, bare), np.array([0]), np.empty(0))
+        asked(GCN, bare, 0)[0].batch(sealed, np.array([0]), np.empty(0))
 
 
 @pytest.mark.parametrize(

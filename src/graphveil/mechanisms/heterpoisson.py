@@ -303,11 +303,16 @@ class HeterPoisson(Mechanism):
 
     def batch(self, sealed: Sealed, centres: Ids, draws: Floats) -> Subgraphs:
         """The subgraphs of these centres, int64 [k], for one uniform draw per in-arc of theirs."""
-        keep = sampler.keep_probabilities(sealed.public.out_degrees(), self.multiplier, self.cap)
-        # Only training ids are ever sampled: the others have no part in training.
-        keep = np.where(sealed.public.train.numpy(), keep, 0.0)
+        keep = sealed.derived(f"keep probabilities {self.multiplier!r} {self.cap!r}", self._keep)
         alone = not self.overlap
         return sampler.sample(sealed.adj, centres, keep, draws, drop_centres=alone, induced=self.induced)
+
+    def _keep(self, sealed: Sealed) -> Floats:
+        """p of every id, float64 [n]. Only training ids are ever sampled: the others have no part in training."""
+        public = sealed.public
+        return np.where(
+            public.train.numpy(), sampler.keep_probabilities(public.out_degrees(), self.multiplier, self.cap), 0.0
+        )
 
     def curve(self, sensitivity: float) -> Curve:
         """`sensitivity` in clips of one replaced subgraph: 2. Claims measure noise in that unit."""

@@ -8,7 +8,6 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-import torch
 from torch import Tensor
 
 from graphveil.core import (
@@ -17,20 +16,15 @@ from graphveil.core import (
     Plan,
     Reading,
     Step,
-    Unit,
     Unsupported,
     parse,
-    require_positive,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph import Public
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.method import Method, State
-from graphveil.nn.aggregate import NeighbourSums
-from graphveil.nn.features import Scale, Scaling, standard, unit_rows
-from graphveil.nn.fit import Recipe, fit_rows
-from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
+from graphveil.nn.edge_method import EdgeMethod, messages
+from graphveil.nn.features import unit_rows
 from graphveil.session import Session
 
 _LEAST_DEGREE = (
@@ -47,15 +41,13 @@ class Start(StrEnum):
 
 
 @dataclass(frozen=True)
-class Caribou(Method):
+class Caribou(EdgeMethod):
     """X_k = clip(lipschitz (alpha A_hat X_{k-1} + (1 - alpha) mean(X_{k-1})) + beta X_0 + N(0, noise^2)), k = 1..hops.
 
     Equation 4 and Algorithm 1; A_hat = (D + tau I)^-1/2 (A + loops I) (D + tau I)^-1/2. Only the last state leaves; a
     perceptron reads it beside X_0 (section 4.5). In the paper's letters lipschitz is C_L, alpha is alpha_1,
     1 - alpha is alpha_2 and hops is K; there tau = loops = 1. `least_degree` (D_min) is read by PUBLISHED alone.
     """
-
-    units = frozenset({Unit.EDGE})
 
     hops: int = 2
     lipschitz: float = 0.9
@@ -65,18 +57,12 @@ class Caribou(Method):
     loops: float = 0.0
     start: str = "posteriors"
     least_degree: int = 1
-    hidden: int = 128
-    head: int = 64
-    epochs: int = 150
-    learning_rate: float = 0.01
-    scale: str = "shifted"
 
     def __post_init__(self) -> None:
-        require_whole(self, "hops", "least_degree", "hidden", "head", "epochs")
-        if min(self.least_degree, self.hidden, self.head, self.epochs) < 1:
-            raise InvalidInput("caribou needs least_degree, hidden, head and epochs of at least 1")
-        require_positive(self.learning_rate, "learning_rate")
-        parse(Scale, self.scale, "scale")
+        super().__post_init__()
+        require_whole(self, "hops", "least_degree")
+        if self.least_degree < 1:
+            raise InvalidInput(f"caribou needs least_degree of at least 1, got {self.least_degree}")
         parse(Start, self.start, "start")
         self._act(1.0)
 
@@ -99,45 +85,19 @@ class Caribou(Method):
         )
         return Plan(adjacency, reading, (step,))
 
-    def fit(self, session: Session) -> State:
-        public = session.public
-        x, y, classes = public.features(), public.labels(), public.num_classes
-        scaling = Scaling.fit(x, self.scale)
-        encoder = self._encoder(public.num_features, classes)
-        recipe = Recipe(self.epochs, self.learning_rate, weight_decay=5e-4, patience=20)
-        fit_rows(encoder, scaling(x), y, public.train, public.val, recipe)
-        inputs = self._inputs(session, encoder, scaling)
-        head = self._head(public.num_features, classes)
-        recipe = Recipe(200, self.learning_rate, weight_decay=1e-4, patience=40)
-        fit_rows(head, inputs, y, public.train, public.val, recipe)
-        weights = {**with_prefix("encoder.", encoder.state_dict()), **with_prefix("head.", head.state_dict())}
-        return {**weights, **scaling.state(), "logits": predicted(head, inputs)}
-
-    def serve(self, session: Session, state: State) -> State:
-        width, classes = session.public.num_features, session.public.num_classes
-        encoder = restore(self._encoder(width, classes), state, "encoder.")
-        head = restore(self._head(width, classes), state, "head.")
-        inputs = self._inputs(session, encoder, Scaling.restore(state, self.scale))
-        return {**state, "logits": predicted(head, inputs)}
-
     def _act(self, noise: float) -> Contractive:
         return Contractive(noise, self.hops, self.lipschitz, self.alpha, self.beta, self.tau, self.loops)
 
-    def _inputs(self, session: Session, encoder: torch.nn.Module, scaling: Scaling) -> Tensor:
-        """The encoder's log posteriors beside unit rows of X_K - beta X_0, [n, c + width of X_0]."""
-        x = session.public.features()
-        scores = predicted(encoder, scaling(x)).log_softmax(dim=1)
-        start = unit_rows(x if self.start == Start.FEATURES else scores.exp() - 1 / scores.shape[1])
-        last = session.release("hops", partial(_messages, rows=start))
+    def released(self, session: Session, posteriors: Tensor) -> Tensor:
+        """Unit rows of X_K - beta X_0, [n, width of X_0]."""
+        features = session.public.features() if self.start == Start.FEATURES else posteriors - 1 / posteriors.shape[1]
+        start = unit_rows(features)
+        last = session.release("hops", partial(messages, rows=start))
         # X_0 is public: what the last hop added of it tells nothing, and at large beta it would hide the rest.
-        return torch.cat([standard(scores), unit_rows(last - self.beta * start)], dim=1)
+        return unit_rows(last - self.beta * start)
 
-    def _encoder(self, width: int, classes: int) -> Perceptron:
-        return Perceptron((width, self.hidden, classes), dropout=0.5, input_dropout=0.2)
-
-    def _head(self, width: int, classes: int) -> Perceptron:
-        started = width if self.start == Start.FEATURES else classes
-        return Perceptron((classes + started, self.head, classes), dropout=0.2)
+    def width(self, features: int, classes: int) -> int:
+        return features if self.start == Start.FEATURES else classes
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
@@ -156,7 +116,3 @@ def printed_move(act: Contractive, least_degree: int) -> float:
     first, second = least_degree + 1, least_degree + 2
     row = 1 / (first * second) + shrunk / math.sqrt(first) + 1 / math.sqrt(first * second)
     return math.sqrt(2) * act.lipschitz * act.alpha * row
-
-
-def _messages(sealed: Sealed, rows: Tensor) -> NeighbourSums:
-    return NeighbourSums(sealed.adj, rows)

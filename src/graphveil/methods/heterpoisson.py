@@ -53,8 +53,8 @@ _LARGEST_RATE = 0.5
 class HeterPoisson(SubgraphMethod):
     """Training ids are central with probability q; each in-neighbour j stays with min(p_max, multiplier / degree_j).
 
-    `network` gcn, gin, sage: the paper's. `steps` noisy sums of clipped per-subgraph gradients, then Adam, with
-    q = batch / nodes (at most 1/2) and ceil(epochs / q) steps. `network` pairs: softmax regression on a node's own
+    `network` gcn, gin, sage: the paper's. Noisy sums of clipped per-subgraph gradients, each followed by Adam, with
+    q = batch / nodes (at most 1/2) and ceil(epochs / q) of them. `network` pairs: softmax regression on a node's own
     features (`dpsgd`, nearly all of the budget) and ONE noisy count of the labels at both ends of sampled arcs;
     beliefs are propagated among the nodes outside training. `noise_law` sml is the paper's noise, whose proof is false.
     `row_length`: networks read features scaled by record and then stretched to this length, since Adam's step is fixed.

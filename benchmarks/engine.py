@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy, elu
 
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.subgraph import SubgraphModel, gradients, logits, start
-from graphveil.nn.subgraph_model import sums_at_rows
+from graphveil.nn.subgraph_model import Kind, sums_at_rows
 from graphveil.sampling.subgraphs import Subgraphs
 
 KINDS = ("gcn", "sage", "gin")
@@ -143,11 +143,11 @@ def _status(field: str) -> int:
 class Bench:
     """One model on one device: its features, weights and the variants' steps."""
 
-    def __init__(self, kind: str, layers: int, device: str) -> None:
+    def __init__(self, kind: Kind, layers: int, device: str) -> None:
         torch.set_num_threads(1)
         numba.set_num_threads(1)
         torch.manual_seed(0)
-        self.model = SubgraphModel(kind, layers, HIDDEN, "elu", CLASSES, FEATURES)  # type: ignore[arg-type]
+        self.model = SubgraphModel(kind, layers, HIDDEN, "elu", CLASSES, FEATURES)
         self.features, self.device = torch.randn(NODES, FEATURES).to(device), device
 
     def step(self, variant: str, count: int) -> Step:

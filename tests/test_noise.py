@@ -92,6 +92,21 @@ class TestContract:
     def test_empty_sums(self, source: Source) -> None:
         assert source.add_gaussian(torch.zeros(0), 1.0, unit=1.0).shape == (0,)
 
+    def test_blocks_are_one_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Large sums are perturbed in blocks; a seed gives the same draws as all at once."""
+        total = torch.randn(13, 7, dtype=torch.float64)
+        whole = Seeded(3).add_gaussian(total, 2.0, unit=1.0)
+        assert torch.equal(whole, (total + 2.0 * torch.from_numpy(Seeded(3).normal(91)).reshape(13, 7)).float())
+        monkeypatch.setattr("graphveil.noise._BLOCK", 8)
+        assert torch.equal(Seeded(3).add_gaussian(total, 2.0, unit=1.0), whole)
+
+    def test_blocks_follow_the_law(self, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("graphveil.noise._BLOCK", 64)
+        noise = source.add_gaussian(torch.zeros(MANY // 10), 1.0, unit=1e9).double().numpy()
+        assert stats.kstest(noise, "norm").pvalue > CERTAIN
+        assert abs(stats.pearsonr(noise[:-64], noise[64:]).statistic) < 6 / math.sqrt(len(noise))
+        assert len(np.unique(noise)) > 0.99 * len(noise), "blocks repeat each other"
+
     def test_seeds(self) -> None:
         one, same, other = (Seeded(seed).normal(100) for seed in (1, 1, 2))
         assert np.array_equal(one, same)

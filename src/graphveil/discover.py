@@ -53,7 +53,7 @@ def methods() -> dict[str, type[Any]]:
     """Every method by its lower-case name, the name the command line uses."""
     from graphveil.method import Method
 
-    return {name.lower(): item for name, item in classes("methods", Method).items()}
+    return {item.name(): item for item in classes("methods", Method).values()}
 
 
 def method(name: str) -> type[Any]:

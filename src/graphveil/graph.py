@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -59,6 +59,7 @@ class Graph:
     test: Tensor
     name: str
     split: str
+    _learnt: dict[Adjacency, dict[str, tuple[int, Any]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._check_features()
@@ -343,6 +344,7 @@ class Graph:
             val=self.val,
             test=self.test,
             degrees=self._out_degrees() if adjacency.unit is Unit.NODE else None,
+            _learnt=self._learnt.setdefault(adjacency, {}),
         )
         return public, Sealed(self.x, self.y, self.adj, public, self.rows, self.let_go)
 
@@ -385,6 +387,7 @@ class Public:
     val: Tensor
     test: Tensor
     degrees: Ids | None = None
+    _learnt: dict[str, tuple[int, Any]] = field(default_factory=dict)
 
     @classmethod
     def blank(
@@ -417,6 +420,19 @@ class Public:
     def arcs(self) -> Csr:
         """The arcs, if they are public."""
         return self.adj if self.adj is not None else _refuse("edges (adj)")
+
+    def learnt(self, what: str, build: Callable[[], T]) -> T:
+        """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
+
+        Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
+        """
+        seed = torch.initial_seed()
+        if what not in self._learnt or self._learnt[what][0] != seed:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                self._learnt[what] = (seed, build())
+        made: T = self._learnt[what][1]
+        return made
 
     def out_degrees(self) -> Ids:
         """How many training ids each id sends an arc to when every id is present, int64 [n]; unit NODE only.

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from torch import Tensor
@@ -38,6 +39,8 @@ class Method(Described):
 
     units: ClassVar[frozenset[Unit]]
     """The protected units under which `plan` has a meaning."""
+    refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
+    """Why another unit that users may expect is not among them."""
     serves: ClassVar[Serves] = Serves.RELEASED
 
     @abstractmethod

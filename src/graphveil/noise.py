@@ -13,12 +13,16 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats, GraphveilError
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
+
+_BLOCK = 1 << 20
+"""Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
 
 
 class Source(ABC):
@@ -52,20 +56,33 @@ class Source(ABC):
         """`count` independent coins that come up True with probability `rate`, bool [count]."""
         return torch.from_numpy(self.uniform(count) < rate)
 
+    def skips(self, count: int, rate: float) -> NDArray[np.int64]:
+        """How many coins of probability `rate` < 1 fail before one comes up, int64 [count], by inversion.
+
+        Double precision moves the mass of a skip by 2^-45 / rate of itself at most, if the source is secure.
+        """
+        # Small uniforms carry the most digits, so the long skips must come from them.
+        return np.minimum(np.log(self.uniform(count)) / math.log1p(-rate), 2.0**62).astype(np.int64)
+
     def choose(self, count: int, size: int) -> Tensor:
         """A uniformly random subset of range(count) with `size` members, sorted, int64 [size]."""
         return torch.from_numpy(np.sort(np.argsort(self.uniform(count))[:size]))
 
     def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
         """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
-        flat = _finite(total)
-        slack = math.sqrt(flat.size) / unit
-        return _like(self._join(flat, self.normal(flat.size), std, slack), total)
+        flat, slack = total.detach().reshape(-1), math.sqrt(total.numel()) / unit
+        noisy = torch.empty(flat.shape, dtype=torch.float32)
+        # In blocks, because draws and their grid take many times the memory of what they are added to.
+        for first in range(0, len(flat), _BLOCK):
+            part = _finite(flat[first : first + _BLOCK])
+            noisy[first : first + _BLOCK] = torch.from_numpy(self._join(part, self.normal(part.size), std, slack))
+        return noisy.reshape(total.shape).to(total.device)
 
     def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:
         """`total` plus Laplace(scale) on every entry; `unit` is the smallest L1 move that is charged."""
         flat = _finite(total)
-        return _like(self._join(flat, self.laplace(flat.size), scale, flat.size / unit), total)
+        noisy = torch.from_numpy(self._join(flat, self.laplace(flat.size), scale, flat.size / unit))
+        return noisy.reshape(total.shape).to(torch.float32).to(total.device)
 
 
 def _finite(total: Tensor) -> Floats:
@@ -73,10 +90,6 @@ def _finite(total: Tensor) -> Floats:
     if not np.isfinite(flat).all():
         raise GraphveilError("the bounded sum is not finite; a mechanism must bound before it perturbs")
     return flat
-
-
-def _like(flat: Floats, total: Tensor) -> Tensor:
-    return torch.from_numpy(flat).reshape(total.shape).to(torch.float32).to(total.device)
 
 
 class Seeded(Source):

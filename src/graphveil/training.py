@@ -110,7 +110,9 @@ def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Readi
     """The method's plan as a function of the noise alone; refuses units the method does not support."""
     if adjacency.unit not in method.units:
         known = ", ".join(sorted(unit.value for unit in method.units))
-        raise Unsupported(f"{method.name()} does not protect {adjacency.unit.value!r}; it supports: {known}")
+        why = method.refuses.get(adjacency.unit, "")
+        said = f"{method.name()} does not protect {adjacency.unit.value!r}; it supports: {known}"
+        raise Unsupported(f"{said}. {why}" if why else said)
 
     def plan(noise: float) -> Plan:
         made = method.plan(public, adjacency, reading, noise)

@@ -15,6 +15,7 @@ from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
+from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
@@ -129,6 +130,9 @@ class Probe(Session):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
             self.worst = max(self.worst, subgraph_move(step.act, query, self.here, self.there, self.releases))
             return self.session.release(name, query)
+        if isinstance(step.act, FlippedEdges):
+            self.worst = max(self.worst, flipped_move(step, step.act, query, self.here, self.there))
+            return self.session.release(name, query)
         pair = []
         for sealed in (self.here, self.there):
             with sealed.opened():
@@ -176,6 +180,19 @@ def subgraph_move(
     if allowed == 0:
         return 0.0 if moved <= 1e-9 else math.inf
     return moved / allowed
+
+
+def flipped_move(step: Step, act: FlippedEdges, query: Query, here: Sealed, there: Sealed) -> float:
+    """How many pairs answer otherwise, as a share of those charged; infinite if more than their answers differs."""
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    if asked[0].share != asked[1].share:
+        return math.inf
+    starts = row_starts(asked[0].adj.num_nodes, act.undirected)
+    changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))
+    return len(changed) / next(moved for moved in (1, 2) if step.claim == act.curve(moved))
 
 
 def claimed_move(step: Step) -> tuple[int, float]:

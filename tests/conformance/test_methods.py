@@ -260,10 +260,12 @@ def test_sound_sensitivity_holds(method: Method, adjacency: Adjacency) -> None:
     assert worst <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("hops", [1, 3])
-def test_search_finds_that_gap_published_forgets_a_row(hops: int) -> None:
-    """Sajadmanesh et al. charge one row; an undirected edge moves two. Found, not told."""
-    method = gv.methods.Gap(hops=hops, hidden=4, head=4, epochs=2)
+SUMS = [one for name in ("gap", "progap", "dpdgc") for one in discover.method(name).specimens()]
+
+
+@pytest.mark.parametrize("method", SUMS, ids=str)
+def test_search_finds_that_published_sums_forget_a_row(method: Method) -> None:
+    """Sajadmanesh et al. and Chien et al. charge one row; an undirected edge moves two. Found, not told."""
     assert search(method, Adjacency.of("edge"), Reading.PUBLISHED, 10, 0) == pytest.approx(2**0.5, rel=1e-6)
     assert search(method, Adjacency.of("edge"), Reading.SOUND, 10, 10) == pytest.approx(1.0, rel=1e-6)
     assert search(method, Adjacency.of("edge", undirected=False), Reading.PUBLISHED, 10, 0) <= 1 + 1e-6

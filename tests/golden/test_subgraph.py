@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,10 +91,10 @@ TABLE = [
 ]
 
 
-def planned(dataset: str, reading: Reading, noise: float, **settings: object) -> Plan:
+def planned(dataset: str, reading: Reading, noise: float, **settings: Any) -> Plan:
     """The plan of a network on a graph of which sizes alone are known, every node training."""
     nodes, epochs, steps = SIZES[dataset]
-    method = HeterPoisson(network="gcn", epochs=epochs, **settings)  # type: ignore[arg-type]
+    method = HeterPoisson(network="gcn", epochs=epochs, **settings)
     plan = method.plan(Public.blank(nodes, 500, 7, num_train=nodes), NODE, reading, noise)
     assert [step.times for step in plan.steps] == [steps]
     return plan

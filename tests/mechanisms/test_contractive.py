@@ -14,7 +14,7 @@ from scipy.stats import norm
 from graphveil.arcs import Csr
 from graphveil.core import Floats, InvalidInput
 from graphveil.graph import Sealed
-from graphveil.mechanisms.contractive import Contractive, convergence
+from graphveil.mechanisms.contractive import Contractive, convergence, score_law, telling_direction
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.features import unit_rows
@@ -161,12 +161,66 @@ def test_releases_of_joined_and_lonely_pairs_differ_no_more_than_claimed(hops: i
     rows = torch.tensor([[1.0], [-1.0]]).repeat(40_000, 1)
     joined = ran(act, Csr.from_edge_index(ids, ids ^ 1, 80_000), rows, seed=1)
     lonely = ran(act, Csr.empty(80_000), rows, seed=2)
-    told, silent = ((out[1::2, 0] - out[::2, 0]).numpy() for out in (joined, lonely))
+    pair, alone = (NeighbourSums(adj, rows[:2]) for adj in (path(2), Csr.empty(2)))
+    direction = telling_direction(act, alone, pair)
+    told, silent = ((out.reshape(-1, 2, 1) * direction).sum((1, 2)).numpy() for out in (joined, lonely))
     claim = act.curve(act.move(undirected=True)).deltas(EPSILONS)[0]
     for epsilon, delta in zip(EPSILONS, claim, strict=True):
         margin = (1 + math.exp(epsilon)) * math.sqrt(math.log(4e6) / 80_000)
         assert max(largest_gap(told, silent, epsilon), largest_gap(-silent, -told, epsilon)) <= delta + margin
     assert largest_gap(told, silent, 0.0) > 0.3 * claim[0], "the test has no power"
+
+
+def hockey_stick(one: tuple[float, float], other: tuple[float, float], epsilon: float) -> float:
+    """H_{e^epsilon} of two normal laws (mean, std), by integration."""
+    reach = np.linspace(-12, 12, 200_001) * max(one[1], other[1]) + (one[0] + other[0]) / 2
+    gap = norm.pdf(reach, *one) - math.exp(epsilon) * norm.pdf(reach, *other)
+    return float(np.trapezoid(np.maximum(gap, 0), reach))
+
+
+@pytest.mark.parametrize("hops", range(1, 21))
+def test_exact_advantage_between_neighbouring_graphs_stays_below_the_curve(hops: int) -> None:
+    """Random neighbouring graphs, and the score of the auditing hook, whose law is exact: the ball is 10 std away."""
+    rng = np.random.default_rng(hops)
+    act = Contractive(0.02, hops, lipschitz=0.5, alpha=0.9, beta=0.5, tau=30.0, loops=30.0)
+    for case in range(4):
+        nodes = 2 + 3 * case
+        links = np.triu(rng.random((nodes, nodes)) < 0.4, 1)
+        links[0, 1] = False
+        # Two groups that lean apart, so that an edge across is heard.
+        rows = torch.from_numpy(np.where(np.arange(nodes) % 2, 0.78, -0.78))[:, None]
+        asked = []
+        for _ in range(2):
+            targets, sources = np.nonzero(links | links.T)
+            asked.append(NeighbourSums(Csr.from_edge_index(sources, targets, nodes), rows))
+            links[0, 1] = True
+        direction = telling_direction(act, *asked)
+        laws = [score_law(act, one, direction) for one in asked]
+        claim = act.curve(act.move(undirected=True)).deltas(EPSILONS)[0]
+        for epsilon, delta in zip(EPSILONS, claim, strict=True):
+            found = max(hockey_stick(laws[0], laws[1], epsilon), hockey_stick(laws[1], laws[0], epsilon))
+            assert found <= delta + 1e-9
+            if epsilon == 0 and nodes == 2:
+                assert found >= 0.5 * delta, "the test has no power"
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_the_law_of_a_score_is_that_of_the_mechanism(undirected: bool) -> None:
+    act = Contractive(0.05, 3, lipschitz=0.6, alpha=0.7, beta=0.3, tau=2.0, loops=0.5)
+    rng = np.random.default_rng(0)
+    links = rng.random((6, 6)) < 0.4
+    targets, sources = np.nonzero(
+        np.triu(links, 1) | np.triu(links, 1).T if undirected else links & ~np.eye(6, dtype=bool)
+    )
+    adj = Csr.from_edge_index(sources, targets, 6)
+    rows = torch.from_numpy(rng.uniform(-0.4, 0.4, (6, 2)))
+    direction = torch.from_numpy(rng.standard_normal((6, 2)))
+    kept = direction.clone()
+    mean, std = score_law(act, NeighbourSums(adj, rows), direction)
+    assert torch.equal(direction, kept)
+    scores = [float((ran(act, adj, rows, seed) * direction).sum()) for seed in range(1500)]
+    assert np.mean(scores) == pytest.approx(mean, abs=4 * std / math.sqrt(1500))
+    assert np.std(scores) == pytest.approx(std, rel=0.08)
 
 
 def test_one_hop_costs_less_than_the_same_hop_again_and_again() -> None:

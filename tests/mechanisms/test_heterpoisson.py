@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -101,9 +102,15 @@ def test_an_interval_bounds_every_out_degree_within(curve: HeterPoissonCurve) ->
             assert (bound >= one * (1 if degree <= 40 else 0.994) - 1e-11).all()
 
 
-def leaves(curve: HeterPoissonCurve) -> list[HeterPoissonCurve]:
+def parts_of(curve: HeterPoissonCurve) -> list[HeterPoissonCurve]:
     parts = curve.refine()
-    return [leaf for part in parts for leaf in leaves(part)] if parts else [curve]  # type: ignore[arg-type]
+    assert all(isinstance(part, HeterPoissonCurve) for part in parts)
+    return cast(list[HeterPoissonCurve], list(parts))
+
+
+def leaves(curve: HeterPoissonCurve) -> list[HeterPoissonCurve]:
+    parts = parts_of(curve)
+    return [leaf for part in parts for leaf in leaves(part)] if parts else [curve]
 
 
 @pytest.mark.parametrize("curve", FAMILIES[:-1], ids=str)
@@ -112,11 +119,11 @@ def test_refinements_leave_no_out_degree_out(curve: HeterPoissonCurve) -> None:
     queue = [curve]
     while queue:
         many = queue.pop()
-        parts = many.refine()
-        covered = {degree for part in parts for degree in range(part.low, part.high + 1)}  # type: ignore[attr-defined]
+        parts = parts_of(many)
+        covered = {degree for part in parts for degree in range(part.low, part.high + 1)}
         for degree in set(range(many.low, many.high + 1)) - covered if parts else set():
             assert any(many.keep(degree) == many.keep(other) for other in covered if other > degree)
-        queue += parts  # type: ignore[arg-type]
+        queue += parts
     assert all(leaf.low == leaf.high for leaf in leaves(curve))
 
 
@@ -151,9 +158,12 @@ def test_the_family_costs_what_its_worst_out_degree_costs(curve: HeterPoissonCur
 def test_cost_rises_with_everything_that_moves_more() -> None:
     base = HeterPoissonCurve(2.0, 0.2, 2.0, 0.5, 6, 6)
     least = spent(base)
-    for more in ({"noise": 1.8}, {"rate": 0.25}, {"multiplier": 2.5}, {"overlap": True}, {"low": 4, "high": 4}):
+    changes: list[dict[str, Any]] = [
+        {"noise": 1.8}, {"rate": 0.25}, {"multiplier": 2.5}, {"overlap": True}, {"low": 4, "high": 4},
+    ]  # fmt: skip
+    for more in changes:
         # Four out-arcs are kept with probability 1/2, six with 1/3: as many on average, more at once.
-        assert spent(replace(base, **more)) > least  # type: ignore[arg-type]
+        assert spent(replace(base, **more)) > least
     assert spent(replace(base, multiplier=1.0)) < least
 
 
@@ -217,9 +227,9 @@ def test_acts_claim_every_out_degree_of_their_population() -> None:
         {"cap": 1.5}, {"low": -1}, {"low": 4, "high": 3},
     ],
 )  # fmt: skip
-def test_impossible_curves(wrong: dict[str, float]) -> None:
+def test_impossible_curves(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        replace(HeterPoissonCurve(1.0, 0.2, 1.0, 1.0, 1, 3), **wrong)  # type: ignore[arg-type]
+        replace(HeterPoissonCurve(1.0, 0.2, 1.0, 1.0, 1, 3), **wrong)
 
 
 def test_chords_stay_above_where_exponentials_end() -> None:

@@ -25,6 +25,7 @@ from graphveil.core import Curve, Floats, InvalidInput, Mechanism
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
+from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
 from graphveil.mechanisms.laplace import Laplace
@@ -73,6 +74,8 @@ def world_of(act: Mechanism) -> World | None:
         return World(_repeated(act, lambda _: wrap(rows)), _repeated(act, lambda _: wrap(none)), act.curve(moved))
     if isinstance(act, RandomisedResponse):
         return World(_answers(act, 0), _answers(act, 1), act.curve(1))
+    if isinstance(act, FlippedEdges):
+        return World(_yeses(act, True), _yeses(act, False), act.curve(1))
     if isinstance(act, NoisyMax):
         moved = max(1, round(act.scale))
         return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
@@ -200,6 +203,18 @@ def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Source], Flo
     return draw
 
 
+def _yeses(act: FlippedEdges, present: bool) -> Callable[[int, Source], Floats]:
+    """Two nodes, joined or not; +1 where the pair (0, 1) says yes, else -1. Every yes is kept."""
+    arcs = np.array([[0, 1], [1, 0]][: 2 if act.undirected else 1])
+    adj = Csr.from_edge_index(arcs[:, 0], arcs[:, 1], 2) if present else Csr.empty(2)
+
+    def draw(runs: int, source: Source) -> Floats:
+        said = (act.apply(NOTHING, lambda _: Asked(adj), source) for _ in range(runs))
+        return np.array([1.0 if [0, 1] in out.T.tolist() else -1.0 for out in said])
+
+    return draw
+
+
 def _votes(act: NoisyMax, winner: int, moved: int) -> Callable[[int, Source], Floats]:
     """`moved` rows change from one vertex to another; the statistic counts the votes for vertex 0 minus 1."""
 
@@ -261,7 +276,7 @@ def quieter(act: Mechanism) -> Mechanism:
         return replace(act, std=act.std / 2)
     if isinstance(act, Laplace | NoisyMax):
         return replace(act, scale=act.scale / 2)
-    assert isinstance(act, RandomisedResponse)
+    assert isinstance(act, RandomisedResponse | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
 
 
@@ -274,6 +289,7 @@ PLAIN = [
     NoisyMax(0.5),
     RandomisedResponse(1.0),
     RandomisedResponse(1.0, categories=4),
+    FlippedEdges(1.0),
 ]
 
 
@@ -366,7 +382,7 @@ def test_no_noise_costs_everything(act: Mechanism) -> None:
 
 
 @pytest.mark.parametrize(
-    "act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0), Sml(1.0)], ids=str
+    "act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0), FlippedEdges(1.0), Sml(1.0)], ids=str
 )
 @pytest.mark.parametrize("sensitivity", [0.5, 0.0, -1.0, math.nan])
 def test_sensitivities_below_one_contribution_are_refused(act: Mechanism, sensitivity: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,9 +163,9 @@ def test_predictions_read_no_training_node(graph: gv.Graph) -> None:
         {"batch": 2.5}, {"hidden": 0},
     ],
 )  # fmt: skip
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Drw(**wrong)  # type: ignore[arg-type]
+        Drw(**wrong)
 
 
 @pytest.mark.parametrize("unit", ["edge", "node", "label"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -232,7 +233,9 @@ def test_sml_is_refuted_as_published() -> None:
     public = Public.blank(2000, 7, 3)
     method = HeterPoisson(network="gin", noise_law="sml", batch=200, epochs=0.2)
     published, sound = (method.plan(public, NODE, reading, 20.0) for reading in (Reading.PUBLISHED, Reading.SOUND))
-    assert isinstance(sound.steps[0].act.inner, Sml)  # type: ignore[attr-defined]
+    act = sound.steps[0].act
+    assert isinstance(act, Act)
+    assert isinstance(act.inner, Sml)
     assert "one dimension" in published.refuted[0]
     assert not sound.refuted
     assert isinstance(published.steps[0].claim, TheoremTwo)
@@ -275,9 +278,9 @@ def test_training_needs_public_degrees() -> None:
         {"activation": "tanh"}, {"network": "pairs", "overlap": True}, {"network": "pairs", "noise_law": "sml"},
     ],
 )  # fmt: skip
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        HeterPoisson(**{"network": "gcn", **wrong})  # type: ignore[arg-type]
+        HeterPoisson(**{"network": "gcn", **wrong})
 
 
 @pytest.mark.parametrize("unit", ["edge", "features", "label"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,6 +136,6 @@ def test_it_learns(unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"cap": 0}, {"arc_seed": -1}, {"cap": 1.5}, {"batch": 0}, {"layers": 0}])
-def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Ndp(**wrong)  # type: ignore[arg-type]
+        Ndp(**wrong)

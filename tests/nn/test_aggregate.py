@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphveil.arcs import Csr
-from graphveil.nn.aggregate import NeighbourSums, Operator, clip_rows, neighbour_sum
+from graphveil.nn.aggregate import NeighbourSums, Operator, clip_factors, clip_rows, neighbour_sum
 
 
 def random_adj(seed: int, nodes: int = 30) -> Csr:
@@ -26,6 +27,44 @@ def test_sums_equal_scipy(seed: int, width: int) -> None:
     rows = torch.randn(30, width, generator=torch.Generator().manual_seed(seed))
     expected = adj.to_scipy().astype(np.float64) @ rows.double().numpy()
     assert np.allclose(neighbour_sum(adj, rows).numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("nodes", [1, 63, 300])
+def test_rows_of_very_unequal_size(nodes: int) -> None:
+    """Rows are shared out by arcs: one hub, nobody else heard, and more or fewer rows than parts."""
+    hub = Csr.from_edge_index(np.arange(1, nodes), np.full(nodes - 1, nodes // 2), nodes + 1)
+    rows = torch.randn(nodes + 1, 3, generator=torch.Generator().manual_seed(0))
+    expected = hub.to_scipy().astype(np.float64) @ rows.double().numpy()
+    assert np.allclose(neighbour_sum(hub, rows).numpy(), expected, atol=1e-12)
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    adj, rows = random_adj(3, nodes=300), torch.randn(300, 7)
+    before, found = numba.get_num_threads(), []
+    for threads in (1, before):
+        numba.set_num_threads(threads)
+        found.append(neighbour_sum(adj, rows))
+    numba.set_num_threads(before)
+    assert torch.equal(*found)
+
+
+def test_a_row_is_summed_alike_in_every_place() -> None:
+    """The same sources in the same order give the same bits, wherever the row stands and whoever else is there."""
+    rows = torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
+    sources = np.arange(0, 90, 3)
+    sums = []
+    for place, others in ((100, 0), (199, 60)):
+        told = np.concatenate([sources, np.arange(others)])
+        heard = np.concatenate([np.full(len(sources), place), np.full(others, 120)])
+        sums.append(neighbour_sum(Csr.from_edge_index(told, heard, 200), rows)[place])
+    assert torch.equal(*sums)
+
+
+def test_factors_clip_inside_the_sum() -> None:
+    adj, rows = random_adj(5), torch.randn(30, 4, generator=torch.Generator().manual_seed(2)) * 3
+    rows[4, 1] = float("nan")
+    inside = neighbour_sum(adj, rows, clip_factors(rows, 0.7))
+    assert torch.allclose(inside, neighbour_sum(adj, clip_rows(rows.double(), 0.7)), atol=1e-14)
 
 
 @settings(max_examples=30, deadline=None)

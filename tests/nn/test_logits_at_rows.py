@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from blocks_of import graph_of
-from graphveil.nn.subgraph_model import SubgraphModel, logits, logits_at_rows, start
+from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits, logits_at_rows, start
 from graphveil.sampling.blocks import induce
 
 
 @pytest.mark.parametrize(("kind", "layers"), list(itertools.product(("gcn", "sage", "gin"), (1, 2))))
-def test_every_row_is_answered_as_a_centre(kind: str, layers: int) -> None:
+def test_every_row_is_answered_as_a_centre(kind: Kind, layers: int) -> None:
     rng, count = np.random.default_rng(0), 9
     adj = graph_of((rng.random((count, count)) < 0.3) & ~np.eye(count, dtype=bool))
-    model = SubgraphModel(kind, layers, 5, "elu", 3, 4)  # type: ignore[arg-type]
+    model = SubgraphModel(kind, layers, 5, "elu", 3, 4)
     weights = [torch.randn(part.shape, dtype=torch.float64) for part in start(model)]
     x = torch.randn(count, 4, dtype=torch.float64)
     ptr = np.array([0, count])

@@ -26,7 +26,7 @@ from graphveil.nn.subgraph import (
     logits,
     start,
 )
-from graphveil.nn.subgraph_model import sums_at_centres, sums_at_rows
+from graphveil.nn.subgraph_model import Kind, sums_at_centres, sums_at_rows
 from graphveil.sampling.subgraphs import Subgraphs
 
 KINDS, LAYERS, ACTIVATIONS = ("gcn", "sage", "gin"), (1, 2), ("elu", "relu")
@@ -255,10 +255,10 @@ def test_absent_labels_and_isolated_centres(model: SubgraphModel) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_products_of_torch_operations_equal_the_compiled_ones(kind: str) -> None:
+def test_products_of_torch_operations_equal_the_compiled_ones(kind: Kind) -> None:
     """Accelerators take the first, processors the second."""
     batch = random_batch(51, 9)
-    for sums in (sums_at_rows(kind, batch), sums_at_centres(kind, batch)):  # type: ignore[arg-type]
+    for sums in (sums_at_rows(kind, batch), sums_at_centres(kind, batch)):
         _same_products(sums)
 
 

@@ -6,7 +6,8 @@ The states in between stay hidden and every hop is a contraction, so the cost co
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows, neighbour_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from graphveil.arcs import Csr, Ids
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Contractive(Mechanism):
     """Query: `query(sealed) -> NeighbourSums`, whose rows [n, d] are public and whose arcs are private.
+
+    (`move` speaks of arcs alone: where the rows are private too, as at node level, it bounds nothing.)
 
     X <- lipschitz (alpha A_hat X + (1 - alpha) mean(X)) + beta X_0 + N(0, std^2), `hops` times (equation 4), from X_0 =
     the rows clipped to the unit ball; every hop first clips the rows of X to the unit ball. Clipping is the projection
@@ -60,18 +65,18 @@ class Contractive(Mechanism):
             raise InvalidInput(f"loops must lie in 0..tau = {self.tau}, got {self.loops!r}")
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
-        asked: NeighbourSums = query(sealed)
+        return self._last_state(query(sealed), partial(self._perturbed, source=source)).float()
+
+    def silent(self, asked: NeighbourSums) -> Tensor:
+        """What would leave without noise, float64 [n, d]. For audits of known graphs: nothing in it is protected."""
+        return self._last_state(asked, lambda rows: rows)
+
+    def _last_state(self, asked: NeighbourSums, perturb: Callable[[Tensor], Tensor]) -> Tensor:
         start = clip_rows(asked.rows.double(), 1.0)
-        heard, said = _scales(asked.adj.in_degrees(), self.tau), _scales(_out_degrees(asked.adj), self.tau)
-        rows = start
+        layer, rows = _Layer.of(self, asked.adj), start
         for _ in range(self.hops):
-            sent = clip_rows(rows.double(), 1.0)
-            mean = sent.mean(dim=0)
-            sent.mul_(said)
-            rows = neighbour_sum(asked.adj, sent).add_(sent, alpha=self.loops).mul_(heard)
-            rows.mul_(self.lipschitz * self.alpha).add_(mean, alpha=self.lipschitz * (1 - self.alpha))
-            rows = self._perturbed(rows.add_(start, alpha=self.beta), source)
-        return rows.float()
+            rows = perturb(layer(clip_rows(rows.double(), 1.0)).add_(start, alpha=self.beta))
+        return rows
 
     def _perturbed(self, rows: Tensor, source: Source) -> Tensor:
         """With noise. Rounding a hidden state adds to what the next hop moves, so the unit is smaller than the move."""
@@ -110,6 +115,57 @@ def convergence(contraction: float, hops: int) -> float:
     """f(c, K) = (1 - c^K)(1 + c) / ((1 + c^K)(1 - c)) <= K: what K hops cost in mu^2, one hop being 1 (Theorem 3)."""
     faded = contraction**hops
     return (1 - faded) * (1 + contraction) / ((1 + faded) * (1 - contraction))
+
+
+def telling_direction(act: Contractive, here: NeighbourSums, there: NeighbourSums) -> Tensor:
+    """Auditing hook (section 4.4): how far the noiseless releases of two graphs lie apart, float64 [n, d].
+
+    The score of a release X is (X * direction).sum(). For one hop the releases are Gaussians that differ in their means
+    alone, so this is the most powerful test (Neyman & Pearson); for more hops any threshold on it is still a valid
+    test. A public function of two known graphs: it reads no sealed data, and nothing of it enters a release.
+    """
+    return act.silent(there) - act.silent(here)
+
+
+def score_law(act: Contractive, asked: NeighbourSums, direction: Tensor) -> tuple[float, float]:
+    """Auditing hook: mean and standard deviation of the score of a release on `asked`, which is then Gaussian.
+
+    Exact as long as no row is clipped: var = std^2 sum_{j < hops} |(B^T)^j direction|^2, B being the linear part.
+    """
+    mean = float((act.silent(asked) * direction).sum())
+    back = _Layer.of(act, asked.adj).transposed()
+    variance, heard = 0.0, direction.double().clone()
+    for _ in range(act.hops):
+        variance += float((heard**2).sum())
+        heard = back(heard)
+    return mean, act.std * math.sqrt(variance)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """B X = weight A_hat X + share mean(X), A_hat = diag(heard) (A + loops I) diag(said); scales are [n, 1]."""
+
+    adj: Csr
+    heard: Tensor
+    said: Tensor
+    loops: float
+    weight: float
+    share: float
+
+    @classmethod
+    def of(cls, act: Contractive, adj: Csr) -> _Layer:
+        heard, said = _scales(adj.in_degrees(), act.tau), _scales(_out_degrees(adj), act.tau)
+        return cls(adj, heard, said, act.loops, act.lipschitz * act.alpha, act.lipschitz * (1 - act.alpha))
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """A new [n, d]; `rows` float64 [n, d] is overwritten."""
+        mean = rows.mean(dim=0)
+        sent = rows.mul_(self.said)
+        out = neighbour_sum(self.adj, sent).add_(sent, alpha=self.loops).mul_(self.heard)
+        return out.mul_(self.weight).add_(mean, alpha=self.share)
+
+    def transposed(self) -> _Layer:
+        return replace(self, adj=self.adj.transpose(), heard=self.said, said=self.heard)
 
 
 def _out_degrees(adj: Csr) -> Ids:

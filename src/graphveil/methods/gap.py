@@ -2,68 +2,74 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Reading,
-    Step,
-    require_whole,
-)
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
 from graphveil.graph import Public
-from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.nn.edge_method import EdgeMethod, messages
+from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.features import unit_rows
+from graphveil.nn.jumping import Embedder, Jumping, embedded
+from graphveil.nn.mlp import Perceptron
 from graphveil.session import Session
-
-_ONE_ROW = (
-    "one undirected edge moves TWO rows of the sum, by one clip each: the sensitivity is sqrt(2), not 1; "
-    "claimed 1/2/4/8 is truly 1.465/2.954/5.992/12.26 at delta 1e-5"
-)
 
 
 @dataclass(frozen=True)
 class Gap(EdgeMethod):
     """X_k = unit_rows(A X_{k-1} + N(0, noise^2)) for k = 1..hops; a head reads [encoder | X_1 | ... | X_hops].
 
-    X_0 = unit_rows(P - 1/c) for the class posteriors P [n, c] of an encoder trained on public features and
-    labels. Few coordinates, because noise energy grows with each. Only the sums read edges.
+    X_0 = unit_rows(P - 1/c) for the class posteriors P [n, c] of an encoder trained on public features and labels;
+    with `embedding` > 0 its hidden embedding of that many columns. `jumping`: each X_k gets a layer of its own before
+    the head. The authors' architecture is Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
     """
 
+    refuses = NO_NODES
+
     hops: int = 1
+    embedding: int = 0
+    jumping: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole(self, "hops")
-        if self.hops < 1:
-            raise InvalidInput(f"gap needs hops of at least 1, got {self.hops}")
+        require_whole(self, "hops", "embedding")
+        if self.hops < 1 or self.embedding < 0:
+            raise InvalidInput(
+                f"gap needs hops of at least 1 and embedding of at least 0, got {self.hops} and {self.embedding}"
+            )
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
-        act = Gaussian(std=noise, clip=1.0)
-        undirected = adjacency.undirected
-        moved = math.sqrt(2) if undirected and reading is Reading.SOUND else 1.0
-        refuted = _ONE_ROW if undirected and reading is Reading.PUBLISHED else ""
-        step = Step("hop", act, act.curve(moved), self.hops, why="docs/methods/gap.md", refuted=refuted)
-        return Plan(adjacency, reading, (step,))
+        return sums_plan(adjacency, reading, noise, "hop", self.hops, why="docs/methods/gap.md")
 
-    def released(self, session: Session, posteriors: Tensor) -> Tensor:
-        rows, seen = unit_rows(posteriors - 1 / posteriors.shape[1]), []
+    def released(self, session: Session, start: Tensor) -> Tensor:
+        """[X_1 | ... | X_hops] for X_0 = `start` [n, k]."""
+        rows, seen = start, []
         for _ in range(self.hops):
             rows = unit_rows(session.release("hop", partial(messages, rows=rows)))
             seen.append(rows)
         return torch.cat(seen, dim=1)
 
     def width(self, features: int, classes: int) -> int:  # noqa: ARG002
-        return self.hops * classes
+        return self.hops * (self.embedding or classes)
+
+    def _told(self, encoder: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+        return embedded(encoder, x)
+
+    def _encoder(self, features: int, classes: int) -> nn.Module:
+        if self.embedding:
+            return Embedder(features, self.hidden, self.embedding, classes)
+        return super()._encoder(features, classes)
+
+    def _head(self, features: int, classes: int) -> nn.Module:  # noqa: ARG002
+        parts = [self.embedding or classes] * (self.hops + 1)
+        if self.jumping:
+            return Jumping(parts, self.head, classes)
+        return Perceptron((sum(parts), self.head, classes), dropout=0.2)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        return cls(hidden=4, head=4, epochs=2), cls(hops=3, hidden=4, head=4, epochs=2)
+        small = cls(hidden=4, head=4, epochs=2)
+        return small, replace(small, hops=3), replace(small, hops=2, embedding=5, jumping=True)

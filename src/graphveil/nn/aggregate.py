@@ -18,34 +18,79 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
+from graphveil.core import Floats
+
+_ONES: Floats = np.empty(0)
+"""No weights, no factors."""
 
 
 @numba.njit(parallel=True, cache=True, nogil=True)
-def spmm(indptr: Any, indices: Any, weights: Any, rows: Any, out: Any) -> None:
-    """out[i] = sum over sources j of row i of weights[arc] * rows[j]."""
-    for i in numba.prange(len(indptr) - 1):
-        total = np.zeros(rows.shape[1], np.float64)
-        for arc in range(indptr[i], indptr[i + 1]):
-            weight = weights[arc] if len(weights) > 0 else 1.0
+def spmm(indptr: Any, indices: Any, weights: Any, factors: Any, rows: Any, cuts: Any, out: Any) -> None:
+    """out[i] = sum over arcs of row i, with source j, of weights[arc] * factors[j] * rows[j].
+
+    Empty `weights` or `factors` stand for ones. A source of factor 0 is left out, even if its row is not finite. Thread
+    by thread the rows cuts[p]..cuts[p + 1]; every row is summed by one thread in the order of its arcs.
+    """
+    for part in numba.prange(len(cuts) - 1):
+        total = np.empty(rows.shape[1], np.float64)
+        for i in range(cuts[part], cuts[part + 1]):
+            total[:] = 0.0
+            for arc in range(indptr[i], indptr[i + 1]):
+                j = indices[arc]
+                weight = np.float64(weights[arc]) if len(weights) > 0 else 1.0
+                if len(factors) > 0:
+                    weight *= factors[j]
+                    if weight == 0.0:
+                        continue
+                for k in range(rows.shape[1]):
+                    total[k] += weight * rows[j, k]
             for k in range(rows.shape[1]):
-                total[k] += weight * rows[indices[arc], k]
+                out[i, k] = total[k]
+
+
+@numba.njit(parallel=True, cache=True, nogil=True)
+def _lengths(rows: Any, out: Any) -> None:
+    """out[i] = the Euclidean length of rows[i] in float64; infinite or nan if an entry is."""
+    for i in numba.prange(len(rows)):
+        total = 0.0
         for k in range(rows.shape[1]):
-            out[i, k] = total[k]
+            total += np.float64(rows[i, k]) ** 2
+        out[i] = np.sqrt(total)
 
 
-def neighbour_sum(adj: Csr, rows: Tensor) -> Tensor:
-    """A @ rows, float64 [n, d]."""
+_PARTS = 64
+"""Into so many parts rows are cut, each with about the same number of arcs: hubs make rows very unequal."""
+
+
+def _cuts(indptr: Ids) -> Ids:
+    """Where the parts begin and end, int64 [_PARTS + 1]."""
+    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _PARTS + 1))
+    cuts[0], cuts[-1] = 0, len(indptr) - 1
+    return cuts
+
+
+def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
+    """A diag(factors) rows, float64 [n, d]; factors: [n], or empty for ones."""
     source = np.ascontiguousarray(rows.detach().cpu().numpy())
     out = np.empty((adj.num_nodes, source.shape[1]))
-    spmm(adj.indptr, adj.indices, np.empty(0, np.float32), source, out)
+    spmm(adj.indptr, adj.indices, _ONES, factors, source, _cuts(adj.indptr), out)
     return torch.from_numpy(out)
+
+
+def clip_factors(rows: Tensor, clip: float) -> Floats:
+    """What scales each row down to length at most `clip`, float64 [n]; 0 for rows that are not finite."""
+    source = rows.detach().cpu().numpy()
+    lengths = np.empty(len(source))
+    _lengths(source, lengths)
+    return np.where(np.isfinite(lengths), clip / np.maximum(lengths, clip), 0.0)
 
 
 def clip_rows(rows: Tensor, clip: float) -> Tensor:
     """Each row scaled down to length at most `clip`; rows that are not finite become zero."""
-    clean = torch.where(rows.isfinite().all(dim=1, keepdim=True), rows, 0.0)
-    clipped: Tensor = clean * (clip / clean.norm(dim=1, keepdim=True).clamp(min=clip))
-    return clipped
+    factors = torch.from_numpy(clip_factors(rows, clip)).to(rows.dtype)[:, None]
+    clipped = rows * factors
+    # 0 * inf is nan.
+    return clipped.masked_fill_(factors == 0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +102,8 @@ class NeighbourSums:
 
     def clipped_sum(self, clip: float) -> Tensor:
         """A @ clipped rows, [n, d]: one arc moves one row by at most `clip`."""
-        # Clipping in float32 may leave a row longer than `clip` by a rounding error, so clip in float64.
-        return neighbour_sum(self.adj, clip_rows(self.rows.double(), clip))
+        # Clipped in float64, inside the sum: float32 may leave a row longer than `clip` by a rounding error.
+        return neighbour_sum(self.adj, self.rows, clip_factors(self.rows, clip))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +140,8 @@ class Operator:
         if rows.device.type != "cpu":
             return self.scattered(rows, transposed=False)
         out = torch.empty(len(self.indptr) - 1, rows.shape[1], dtype=rows.dtype)
-        spmm(self.indptr, self.indices, self.weights, rows.detach().contiguous().numpy(), out.numpy())
+        source = rows.detach().contiguous().numpy()
+        spmm(self.indptr, self.indices, self.weights, _ONES, source, _cuts(self.indptr), out.numpy())
         return out
 
     def back(self, rows: Tensor) -> Tensor:

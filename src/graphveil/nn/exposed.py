@@ -40,7 +40,7 @@ class ExposedGnn(Network):
         return exposing_plan(adjacency, reading, _PARTS)
 
     def fit(self, session: Session) -> State:
-        x, y, operator = expose(session, "x"), expose(session, "y"), self._operator(session)
+        x, y, operator = expose(session, "x"), expose(session, "y"), self.operator(self.arcs(session))
         scaling = Scaling.fit(x, self.scale)
         x = scaling(x)
         stack = self._stack(x.shape[1], session.public.num_classes)
@@ -55,13 +55,14 @@ class ExposedGnn(Network):
         return {**with_prefix("net.", stack.state_dict()), **scaling.state(), "logits": _logits(stack, x, operator)}
 
     def serve(self, session: Session, state: State) -> State:
-        x, operator = Scaling.restore(state, self.scale)(expose(session, "x")), self._operator(session)
+        x, operator = Scaling.restore(state, self.scale)(expose(session, "x")), self.operator(self.arcs(session))
         stack = restore(self._stack(x.shape[1], session.public.num_classes), state, "net.")
         return {**state, "logits": _logits(stack, x, operator)}
 
-    def _operator(self, session: Session) -> Operator:
+    def arcs(self, session: Session) -> Csr:
+        """The arcs that the layers read: all of them, as they are."""
         sources, targets = expose(session, "edges").numpy()
-        return self.operator(Csr.from_edge_index(sources, targets, session.public.num_nodes))
+        return Csr.from_edge_index(sources, targets, session.public.num_nodes)
 
     def _stack(self, width: int, classes: int) -> Stack:
         return Stack(self.layer, (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)

@@ -75,7 +75,8 @@ class Scaling:
     def __call__(self, x: Tensor) -> Tensor:
         """Scaled features [n, d]."""
         if self.how is Scale.SHIFTED:
-            return (unit_rows(x) - self.shift) * self.factor
+            # In place, because features are the largest thing in memory.
+            return unit_rows(x).sub_(self.shift).mul_(self.factor)
         if self.how is Scale.COLUMNS:
             return (x - self.shift) * self.factor
         return by_record(x, self.how)

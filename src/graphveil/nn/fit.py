@@ -62,6 +62,44 @@ def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor
     fit(module, Part(lambda: module(x_train), y[train]), Part(lambda: module(x_val), y[val]), recipe)
 
 
+@dataclass(frozen=True)
+class Sweeps:
+    """How to train in batches: `passes` over the data, at least 100 steps, and one cycle of the learning rate.
+
+    Far fewer passes than full-batch training needs, so much less time, and no epoch has to be chosen.
+    """
+
+    passes: int = 10
+    learning_rate: float = 3e-3
+    weight_decay: float = 5e-4
+
+    def batches(self, rows: Tensor) -> Tensor:
+        """Which rows every step reads, int64 [steps, batch, *]: each pass shuffles `rows` [k, *] anew."""
+        size = min(max(len(rows) // 16, 16), 512, len(rows))
+        each = len(rows) // size
+        orders = [rows[torch.randperm(len(rows))[: each * size]] for _ in range(max(self.passes, -(-100 // each)))]
+        return torch.cat(orders).view(-1, size, *rows.shape[1:])
+
+
+def fit_in_batches(module: nn.Module, x: Tensor, y: Tensor, rows: Tensor, sweeps: Sweeps) -> None:
+    """Train a module from inputs x [n, d] to logits on the nodes `rows`, int64 [k].
+
+    rows may be [k, m] for a module of m networks that takes [batch, m, d] and gives [batch, m, c].
+    """
+    batches = sweeps.batches(rows)
+    optimiser = torch.optim.Adam(module.parameters(), weight_decay=sweeps.weight_decay, fused=True)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, sweeps.learning_rate, total_steps=len(batches))
+    module.train()
+    for step in track(range(len(batches)), "training"):
+        batch = batches[step]
+        optimiser.zero_grad()
+        loss = cross_entropy(module(x[batch]).flatten(0, -2), y[batch].flatten(), reduction="sum")
+        (loss / len(batch)).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        cycle.step()
+    module.eval()
+
+
 def _quality(module: nn.Module, val: Part) -> tuple[float, float]:
     """(accuracy, -loss) on the validation nodes: loss breaks ties."""
     module.eval()

@@ -1,0 +1,110 @@
+"""DPDGC: decoupled graph convolution (Chien et al., NeurIPS 2023), edge level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from graphveil.core import Adjacency, Plan, Reading, parse
+from graphveil.graph import Public, Sealed
+from graphveil.nn.aggregate import NeighbourSums
+from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
+from graphveil.nn.features import unit_rows
+from graphveil.nn.mlp import Dropout
+from graphveil.session import Session
+
+
+class Rows(StrEnum):
+    """W [n, c]. LABELS: the residuals R themselves, one sum. LEARNT: one noisy gradient step from W = 0, two sums."""
+
+    LABELS = "labels"
+    LEARNT = "learnt"
+
+
+@dataclass(frozen=True)
+class Dpdgc(EdgeMethod):
+    """Z = A W + N(0, noise^2), unit rows of W stand for nodes; a head reads features and Z through layers of their own.
+
+    R_i = unit_rows(onehot(y_i) - class shares) for training nodes, 0 for others: public. `rows` = "labels" takes W = R;
+    "learnt" takes unit rows of A^T R + N(0, noise^2): one full-batch gradient step of the adjacency encoder
+    softmax(A W + log shares) from W = 0. Features stay out of Z.
+    """
+
+    refuses = NO_NODES
+
+    rows: str = "labels"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse(Rows, self.rows, "rows")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        return sums_plan(adjacency, reading, noise, "sum", self._sums, why="docs/methods/dpdgc.md")
+
+    @property
+    def _sums(self) -> int:
+        return 2 if self.rows == Rows.LEARNT else 1
+
+    def released(self, session: Session, posteriors: Tensor) -> Tensor:  # noqa: ARG002
+        """Z, or [A^T R | Z] where W is learnt, each on one common scale, [n, sums c]."""
+        rows, seen = residuals(session.public), []
+        if self.rows == Rows.LEARNT:
+            gradient = session.release("sum", partial(replies, rows=rows))
+            rows = unit_rows(gradient)
+            seen.append(_scaled(gradient))
+        seen.append(_scaled(session.release("sum", partial(messages, rows=rows))))
+        return torch.cat(seen, dim=1)
+
+    def width(self, features: int, classes: int) -> int:  # noqa: ARG002
+        return self._sums * classes
+
+    def _head(self, features: int, classes: int) -> nn.Module:
+        return Decoupled(classes, self.width(features, classes), self.head, classes)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        small = cls(hidden=4, head=4, epochs=2)
+        return small, replace(small, rows="learnt")
+
+
+class Decoupled(nn.Module):
+    """head(relu(mix(relu(h_X | h_A)) + h_X + h_A)), h_X = T_X x, h_A = T_A z: LINKX (Lim et al. 2021)."""
+
+    def __init__(self, own: int, heard: int, hidden: int, classes: int, dropout: float = 0.2) -> None:
+        super().__init__()
+        self.parts = [own, heard]
+        self.towers = nn.ModuleList(nn.Linear(part, hidden) for part in self.parts)
+        self.mix, self.head = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, classes)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, c] of inputs [n, own + heard]."""
+        parts = zip(self.towers, x.split_with_sizes(self.parts, dim=1), strict=True)
+        own, heard = (tower(part) for tower, part in parts)
+        mixed = self.mix(self.dropout(torch.relu(torch.cat([own, heard], dim=1))))
+        logits: Tensor = self.head(self.dropout(torch.relu(mixed + own + heard)))
+        return logits
+
+
+def residuals(public: Public) -> Tensor:
+    """R [n, c]: unit rows of onehot(y) less the class shares for training nodes, 0 for all others."""
+    told = torch.zeros(public.num_nodes, public.num_classes)
+    told[public.train] = one_hot(public.labels()[public.train], public.num_classes).float()
+    shares = told[public.train].mean(dim=0)
+    return unit_rows((told - shares) * public.train[:, None])
+
+
+def replies(sealed: Sealed, rows: Tensor) -> NeighbourSums:
+    """Query: every node hears the public `rows` [n, c] of the nodes that hear it."""
+    return NeighbourSums(sealed.adj.transpose(), rows)
+
+
+def _scaled(heard: Tensor) -> Tensor:
+    """Long rows stay longer than short ones: more was heard."""
+    return heard / heard.std().clamp(min=1e-6)

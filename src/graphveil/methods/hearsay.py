@@ -1,0 +1,111 @@
+"""Hearsay: every node hears, through noise, what its neighbours are; edge level.
+
+Our own method. Features and labels are public at edge level, so the budget buys one low-dimensional sum of the most
+telling public rows: true labels where they are known, and beliefs that never saw the label elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, parse, require_whole
+from graphveil.graph import Public
+from graphveil.method import Method, State
+from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
+from graphveil.nn.features import Scale, Scaling, standard
+from graphveil.nn.fit import Sweeps, fit_in_batches
+from graphveil.nn.folds import Folds
+from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
+from graphveil.session import Session
+
+
+@dataclass(frozen=True)
+class Hearsay(Method):
+    """Z = A M + N(0, noise^2); a head reads [log beliefs | Z], and its posteriors speak in the next hop.
+
+    Row j of M [n, c + 1] is node j's label if it trains and its belief otherwise, less 1/c, beside a constant whose sum
+    counts neighbours: sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1.
+    """
+
+    units = frozenset({Unit.EDGE})
+    refuses = NO_NODES
+
+    hops: int = 1
+    degree: float = 0.05
+    folds: int = 5
+    hidden: int = 128
+    head: int = 64
+    scale: str = "shifted"
+
+    def __post_init__(self) -> None:
+        require_whole(self, "hops", "folds", "hidden", "head")
+        if min(self.hops, self.hidden, self.head) < 1:
+            raise InvalidInput("hearsay needs hops, hidden and head of at least 1")
+        if self.folds < 2:
+            raise InvalidInput(f"hearsay needs folds of at least 2, got {self.folds}: a node's own label must stay out")
+        if not 0 <= self.degree < 1:
+            raise InvalidInput(f"degree is a share of a message in [0, 1), got {self.degree!r}")
+        parse(Scale, self.scale, "scale")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        # Nobody published a claim for it, so both readings are the sound one.
+        sound = sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why="docs/methods/hearsay.md")
+        return replace(sound, reading=reading)
+
+    def fit(self, session: Session) -> State:
+        public = session.public
+        scaling = Scaling.fit(public.features(), self.scale)
+        x = scaling(public.features())
+        folds = public.learnt(
+            f"folds {self.folds} {self.hidden} {self.scale}", lambda: Folds.fit(x, public, self.folds, self.hidden)
+        )
+        beliefs = folds.log_beliefs(x)
+        inputs, weights = standard(beliefs), dict(folds.state())
+        train = public.train.nonzero().ravel()
+        for hop in range(self.hops):
+            inputs = torch.cat([inputs, self._heard(session, beliefs)], dim=1)
+            head = self._head(inputs.shape[1], public.num_classes)
+            fit_in_batches(head, inputs, public.labels(), train, Sweeps(15, learning_rate=1e-2, weight_decay=1e-4))
+            beliefs = predicted(head, inputs).log_softmax(dim=1)
+            weights |= with_prefix(f"head.{hop}.", head.state_dict())
+        return {**weights, **scaling.state(), "logits": beliefs}
+
+    def serve(self, session: Session, state: State) -> State:
+        public = session.public
+        x = Scaling.restore(state, self.scale)(public.features())
+        beliefs = Folds.restore(state, public).log_beliefs(x)
+        inputs = standard(beliefs)
+        for hop in range(self.hops):
+            inputs = torch.cat([inputs, self._heard(session, beliefs)], dim=1)
+            head = restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
+            beliefs = predicted(head, inputs).log_softmax(dim=1)
+        return {**state, "logits": beliefs}
+
+    def _heard(self, session: Session, beliefs: Tensor) -> Tensor:
+        """The noisy sums on one common scale, [n, c + 1]."""
+        sums = session.release("hop", partial(messages, rows=self.said(session.public, beliefs)))
+        return sums / sums.std().clamp(min=1e-6)
+
+    def said(self, public: Public, beliefs: Tensor) -> Tensor:
+        """M: what every node tells its neighbours, [n, c + 1], rows no longer than 1."""
+        classes = public.num_classes
+        told = beliefs.exp()
+        told[public.train] = one_hot(public.labels()[public.train], classes).to(told.dtype)
+        # A single class tells nothing, whatever its length.
+        stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
+        counts = torch.full((public.num_nodes, 1), self.degree**0.5)
+        return torch.cat([stretch * (told - 1 / classes), counts], dim=1)
+
+    def _head(self, width: int, classes: int) -> Perceptron:
+        return Perceptron((width, self.head, classes), dropout=0.2)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        small = cls(folds=2, hidden=4, head=4)
+        return small, replace(small, hops=2, degree=0.0)

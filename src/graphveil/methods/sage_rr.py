@@ -1,0 +1,99 @@
+"""GraphSAGE on a graph that went through asymmetric randomised response, edge level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from graphveil.arcs import Csr, arcs_of
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
+from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, row_starts
+from graphveil.mechanisms.laplace import Laplace
+from graphveil.methods.sage import Sage
+from graphveil.session import Session
+
+_BOTH_ARCS = (
+    "an undirected edge is two entries of the adjacency matrix, and each answers for itself and is counted: a "
+    "neighbour changes two answers and moves the count by 2, so the truth is twice the charge"
+)
+
+
+class Answers(StrEnum):
+    """Who answers in an undirected graph: every edge once, or each of its two arcs for itself."""
+
+    EDGES = "edges"
+    ARCS = "arcs"
+
+
+@dataclass(frozen=True)
+class SageRr(Sage):
+    """A noisy number of edges, then a flipped graph with `growth` times as many expected; SAGE trains on that graph.
+
+    The whole budget is 1 / noise: `count_share` of it for the number (Laplace), the rest for every pair's answer.
+    """
+
+    units = frozenset({Unit.EDGE})
+
+    growth: float = 4.0
+    count_share: float = 0.01
+    answers: str = "edges"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(self.growth, "growth")
+        if not 0 < self.count_share < 1:
+            raise InvalidInput(f"count_share must lie strictly between 0 and 1, got {self.count_share}")
+        parse(Answers, self.answers, "answers")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        whole = 1 / noise if noise > 0 else math.inf
+        twice = adjacency.undirected and self.answers == Answers.ARCS
+        count = Laplace(scale=noise / self.count_share)
+        flips = FlippedEdges((1 - self.count_share) * whole, undirected=adjacency.undirected and not twice)
+        moved = 2 if twice and reading is Reading.SOUND else 1
+        refuted = _BOTH_ARCS if twice and reading is Reading.PUBLISHED else ""
+        why = "docs/methods/sage_rr.md"
+        return Plan(
+            adjacency,
+            reading,
+            (
+                Step("count", count, count.curve(moved), 1, why=why, refuted=refuted),
+                Step("flips", flips, flips.curve(moved), 1, why=why, refuted=refuted),
+            ),
+        )
+
+    def arcs(self, session: Session) -> Csr:
+        """The arcs of the flipped graph."""
+        act = session.plan.step("flips").act
+        assert isinstance(act, FlippedEdges)
+        nodes = session.public.num_nodes
+        edges = float(session.release("count", partial(counted, undirected=act.undirected)))
+        share = act.share(int(row_starts(nodes, act.undirected)[-1]), edges, self.growth * edges)
+        sources, targets = session.release("flips", partial(asked, share=share)).numpy()
+        flipped = arcs_of(sources, targets, nodes, "flipped edge")
+        return (flipped.both_ways() if act.undirected else flipped).pack()
+
+    @classmethod
+    def name(cls) -> str:
+        return "sage_rr"
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(hidden=4, epochs=2), cls(hidden=4, epochs=2, growth=3.0, answers="arcs")
+
+
+def counted(sealed: Sealed, undirected: bool) -> Tensor:
+    """Query: a one for every pair that is an edge, [m, 1]."""
+    return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)
+
+
+def asked(sealed: Sealed, share: float) -> Asked:
+    """Query: which pairs are edges, and the `share` of yeses to keep, which was released before."""
+    return Asked(sealed.adj, share)

@@ -1,0 +1,112 @@
+"""Class beliefs that no node's own label has touched: a cross-fitted ensemble of perceptrons on public features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import nll_loss
+
+from graphveil.graph import Public
+from graphveil.method import State
+from graphveil.nn.fit import Sweeps, fit_in_batches
+from graphveil.nn.mlp import Dropout, with_prefix
+
+
+class Chorus(nn.Module):
+    """`count` perceptrons with one hidden layer each, trained side by side as one: sizes are (d, hidden, c)."""
+
+    def __init__(self, count: int, sizes: tuple[int, int, int], dropout: float = 0.0, input_dropout: float = 0.0):
+        super().__init__()
+        features, hidden, classes = sizes
+        self.inner, self.inner_bias = _uniform(count, features, hidden)
+        self.outer, self.outer_bias = _uniform(count, hidden, classes)
+        self.dropout, self.input_dropout = Dropout(dropout), Dropout(input_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [b, count, c] of x [b, count, d]. Input dropout silences whole columns: see `Perceptron`."""
+        kept = self.input_dropout(torch.ones(*self.inner.shape[:2], 1))
+        h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), self.inner * kept)
+        return torch.baddbmm(self.outer_bias, self.dropout(torch.relu(h)), self.outer).transpose(0, 1)
+
+    def log_posteriors(self, x: Tensor) -> Tensor:
+        """What every perceptron says of every row, [count, n, c], for x [n, d]."""
+        with torch.no_grad():
+            parts = zip(self.inner, self.inner_bias, self.outer, self.outer_bias, strict=True)
+            scores = [torch.relu(x @ inner + bias) @ outer + last for inner, bias, outer, last in parts]
+        return torch.stack(scores).log_softmax(dim=2)
+
+
+def _uniform(count: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weights [count, width, out] and biases [count, 1, out], drawn as torch's own linear layers are."""
+    bound = 1 / math.sqrt(width)
+    weights, biases = torch.empty(count, width, out), torch.empty(count, 1, out)
+    return nn.Parameter(weights.uniform_(-bound, bound)), nn.Parameter(biases.uniform_(-bound, bound))
+
+
+@dataclass(frozen=True)
+class _Habit:
+    """One way to regularise: bags of words want much of it, a few dense columns hardly any."""
+
+    dropout: float
+    input_dropout: float
+    passes: int
+
+
+_HABITS = (_Habit(0.5, 0.2, 10), _Habit(0.2, 0.0, 20))
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Networks of which each left one part of the training nodes out; parts: int64 [n], -1 outside training."""
+
+    choirs: tuple[Chorus, ...]
+    parts: Tensor
+
+    @classmethod
+    def fit(cls, x: Tensor, public: Public, folds: int, hidden: int) -> Self:
+        """Train on scaled features x [n, d]; the habit is the one with the least loss on the first part left out."""
+        train, y = public.train.nonzero().ravel(), public.labels()
+        folds = min(folds, len(train))
+        parts = torch.full((len(x),), -1)
+        parts[train] = torch.randperm(len(train)) % folds
+
+        def chorus(left_out: range, habit: _Habit) -> Chorus:
+            made = Chorus(len(left_out), (x.shape[1], hidden, public.num_classes), habit.dropout, habit.input_dropout)
+            # A single training node leaves nothing to learn from but itself.
+            seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
+            least = min(len(rows) for rows in seen)
+            rows = torch.stack([rows[torch.randperm(len(rows))[:least]] for rows in seen], dim=1)
+            fit_in_batches(made, x, y, rows, Sweeps(habit.passes))
+            return made
+
+        def loss(candidate: Chorus) -> float:
+            out = parts == 0
+            return float(nll_loss(candidate.log_posteriors(x[out])[0], y[out]))
+
+        first = {habit: chorus(range(1), habit) for habit in _HABITS}
+        best = min(first, key=lambda habit: loss(first[habit]))
+        rest = (chorus(range(1, folds), best),) if folds > 1 else ()
+        return cls((first[best], *rest), parts)
+
+    def log_beliefs(self, x: Tensor) -> Tensor:
+        """Log posteriors [n, c]: a training node asks the network that left it out, every other node asks all."""
+        scores = torch.cat([chorus.log_posteriors(x) for chorus in self.choirs])
+        own = scores[self.parts.clamp(min=0), torch.arange(len(x))]
+        return torch.where(self.parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
+
+    def state(self) -> State:
+        """Weights by name."""
+        named = [chorus.state_dict() for chorus in self.choirs]
+        return with_prefix("encoder.", {name: torch.cat([part[name] for part in named]) for name in named[0]})
+
+    @classmethod
+    def restore(cls, state: State, public: Public) -> Self:
+        """The same networks for another graph, of which they have seen no node."""
+        count, features, hidden = state["encoder.inner"].shape
+        chorus = Chorus(count, (features, hidden, public.num_classes))
+        chorus.load_state_dict({name: state[f"encoder.{name}"] for name in chorus.state_dict()})
+        return cls((chorus.eval(),), torch.full((public.num_nodes,), -1))

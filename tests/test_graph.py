@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import graphveil as gv
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess
 from graphveil.graph import Graph, Public, Sealed
@@ -540,3 +542,38 @@ def test_blank_public_is_enough_for_planning() -> None:
         Public.blank(0, 10, 3)
     with pytest.raises(InvalidInput, match="num_train"):
         Public.blank(5, 10, 3, num_train=6)
+
+
+class TestLearnt:
+    """What is made of public data is made once for each seed and each set of public parts."""
+
+    def test_found_again_under_the_same_seed_only(self) -> None:
+        public, _ = gv.datasets.load("chain-s").seal(Adjacency.of("edge"))
+        calls: list[float] = []
+
+        def build() -> float:
+            calls.append(float(torch.rand(())))
+            return calls[-1]
+
+        with torch.random.fork_rng(devices=[]):
+            for seed in (0, 0, 1, 1, 0):
+                torch.manual_seed(seed)
+                before = torch.get_rng_state()
+                public.learnt("draw", build)
+                assert torch.equal(torch.get_rng_state(), before), "the stream goes on as if nothing was drawn"
+        assert len(calls) == 3
+        assert calls[0] == calls[2] != calls[1]
+
+    def test_other_labels_features_masks_or_units_share_nothing(self) -> None:
+        graph = gv.datasets.load("chain-s")
+        public, _ = graph.seal(Adjacency.of("edge"))
+        assert public.learnt("what", lambda: 1) == 1
+        assert graph.seal(Adjacency.of("edge"))[0].learnt("what", lambda: 2) == 1
+        others = [
+            replace(public, y=public.labels().clone()),
+            replace(public, train=public.val, val=public.train),
+            graph.seal(Adjacency.of("node"))[0],
+            graph.random_split(seed=9).seal(Adjacency.of("edge"))[0],
+        ]
+        for number, other in enumerate(others):
+            assert other.learnt("what", lambda number=number: 10 + number) == 10 + number

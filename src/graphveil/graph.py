@@ -59,7 +59,7 @@ class Graph:
     test: Tensor
     name: str
     split: str
-    _learnt: dict[Adjacency, dict[str, tuple[int, Any]]] = field(default_factory=dict, init=False)
+    _learnt: dict[Adjacency, dict[str, _Learnt]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._check_features()
@@ -368,6 +368,15 @@ class Graph:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """What was made of public `parts` under a seed."""
+
+    seed: int
+    parts: tuple[Any, ...]
+    made: Any
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
@@ -387,7 +396,7 @@ class Public:
     val: Tensor
     test: Tensor
     degrees: Ids | None = None
-    _learnt: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    _learnt: dict[str, _Learnt] = field(default_factory=dict)
 
     @classmethod
     def blank(
@@ -426,12 +435,13 @@ class Public:
 
         Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
         """
-        seed = torch.initial_seed()
-        if what not in self._learnt or self._learnt[what][0] != seed:
+        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test)
+        kept = self._learnt.get(what)
+        if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                self._learnt[what] = (seed, build())
-        made: T = self._learnt[what][1]
+                kept = self._learnt[what] = _Learnt(seed, parts, build())
+        made: T = kept.made
         return made
 
     def out_degrees(self) -> Ids:

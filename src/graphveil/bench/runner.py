@@ -51,7 +51,7 @@ class Record(Model):
     result: Result | None
     failure: str = ""
     seconds: float
-    """Time of training, calibration included, loading and scoring excluded."""
+    """Time of training, calibration included, loading and scoring excluded; an encoder of an earlier task is reused."""
     peak_mb: float
     """Largest memory of the process so far, earlier tasks included."""
     versions: dict[str, str]

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 """Skips drawn at a time."""
 
+_LEAST = 2.0**-25
+"""No pair says yes without an edge more rarely than this: double precision would distort rarer lies."""
+
+_ROUNDING = 2.0**-18
+"""What double precision adds to a pair's epsilon at most, charged: 2^-43 / `_LEAST` (docs/methods/sage_rr.md)."""
+
+_LARGEST = 17.0
+"""Beyond this epsilon even the share 1 lies more rarely than `_LEAST`, so that nothing finite is claimed."""
+
 
 @dataclass(frozen=True, eq=False)
 class Asked:
@@ -48,10 +57,13 @@ class FlippedEdges(Mechanism):
         require_cost(self.epsilon, "epsilon")
 
     def chances(self, share: float) -> tuple[float, float]:
-        """(keep, add) for a share, which is first brought into 0..1."""
-        kept = min(max(share, 0.0), 1.0)
+        """(keep, add) for a share, which is first brought into the range that doubles can sample; 0 keeps nothing."""
+        if not share > 0:
+            return 0.0, 0.0
         lies = math.exp(-self.epsilon)
-        return kept / (1 + lies), kept * lies / (1 + lies)
+        truth, lie = 1 / (1 + lies), lies / (1 + lies)
+        kept = min(share if self.epsilon > _LARGEST else max(share, _LEAST / lie), 1.0)
+        return kept * truth, kept * lie
 
     def share(self, pairs: int, edges: float, wanted: float) -> float:
         """The share that makes `wanted` yeses expected among `pairs` pairs of which `edges` are edges."""
@@ -74,12 +86,16 @@ class FlippedEdges(Mechanism):
 
     def curve(self, sensitivity: float) -> PureCurve | DominatingPair:
         """`sensitivity`: how many pairs a neighbour changes; 2 where both arcs of an edge answer for themselves."""
-        if sensitivity == 1 or (sensitivity == 2 and self.epsilon == math.inf):
-            return PureCurve(self.epsilon)
-        if sensitivity != 2:
+        if sensitivity not in (1, 2):
             raise InvalidInput(f"a neighbour changes one pair, or both arcs of an edge; got {sensitivity}")
-        (truth, lie), tie = self.chances(1.0), 2 * math.prod(self.chances(1.0))
-        return DominatingPair((truth**2, tie, lie**2), (lie**2, tie, truth**2))
+        if self.epsilon > _LARGEST:
+            return PureCurve(math.inf)
+        charged = self.epsilon + _ROUNDING
+        if sensitivity == 1:
+            return PureCurve(charged)
+        lies = math.exp(-charged)
+        truth, lie = 1 / (1 + lies), lies / (1 + lies)
+        return DominatingPair((truth**2, 2 * truth * lie, lie**2), (lie**2, 2 * truth * lie, truth**2))
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -70,13 +70,14 @@ class EncoderMethod(Method):
         scaling = Scaling.fit(public.features(), self.scale)
         encoder = self._encoder(public.num_features, public.num_classes)
 
+        recipe = Recipe(self.epochs, self.learning_rate, weight_decay=5e-4, patience=20)
+
         def weights() -> State:
             made = self._encoder(public.num_features, public.num_classes)
-            recipe = Recipe(self.epochs, self.learning_rate, weight_decay=5e-4, patience=20)
             fit_rows(made, scaling(public.features()), public.labels(), public.train, public.val, recipe)
             return made.state_dict()
 
-        encoder.load_state_dict(public.learnt(f"{encoder} {self.epochs} {self.learning_rate} {self.scale}", weights))
+        encoder.load_state_dict(public.learnt(f"{encoder} {recipe} {self.scale}", weights))
         return encoder, scaling
 
     def _fit_head(self, head: nn.Module, inputs: Tensor, public: Public) -> None:

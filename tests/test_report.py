@@ -29,7 +29,7 @@ def test_demonstration_writes_release_and_page(tmp_path: Path) -> None:
     assert release.certificate.provenance.secure
     assert shown(release.certificate.epsilon) in page
     assert "one undirected edge added or removed" in page
-    for label in ("GCN, not private", "MLP, no edges", "GAP, private edges"):
+    for label in ("GCN, not private", "MLP, no edges", "hearsay, private edges"):
         assert label in said
         assert label in page
     outside = Outside()

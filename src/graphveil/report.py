@@ -45,7 +45,7 @@ def summary(release: Release, bars: list[Bar]) -> str:
 
 
 def demonstrate(out: Path) -> str:
-    """Train GAP at epsilon 2 on the embedded graph beside its baselines; write the release and its page."""
+    """Train hearsay at epsilon 2 on the embedded graph beside its baselines; write the release and its page."""
     import graphveil as gv
     from graphveil.record import Stopwatch
 
@@ -53,7 +53,7 @@ def demonstrate(out: Path) -> str:
     runs: list[tuple[str, Any, float]] = [
         ("GCN, not private", gv.methods.Gcn(), math.inf),
         ("MLP, no edges", gv.methods.Mlp(), 1.0),
-        ("GAP, private edges", gv.methods.Gap(), 2.0),
+        ("hearsay, private edges", gv.methods.Hearsay(), 2.0),
     ]
     bars, lines = [], [f"{graph}", ""]
     for label, method, epsilon in track(runs, "training three models", patience=0):
@@ -62,7 +62,7 @@ def demonstrate(out: Path) -> str:
         accuracy = release.evaluate("test")["accuracy"]
         bars.append(Bar(label, accuracy, release.certificate.epsilon))
         spent = shown(release.certificate.epsilon)
-        lines.append(f"{label:<20} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
+        lines.append(f"{label:<24} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")
     page = out / "summary.html"
     page.write_text(summary(release, bars))

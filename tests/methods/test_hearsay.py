@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 import graphveil as gv
 from graphveil import accounting
-from graphveil.core import Adjacency, InvalidInput, Reading
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph import Graph, Public
+from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.hearsay import Hearsay
 
@@ -53,6 +55,43 @@ def test_messages_are_labels_or_beliefs_of_length_at_most_one(graph: Graph, degr
     assert torch.allclose(said[:, -1], torch.tensor(math.sqrt(degree)))
 
 
+def test_pairs_answer_once_for_all_hops() -> None:
+    public, adjacency = Public.blank(9, 4, 3), Adjacency.of("edge")
+    (step,) = Hearsay(channel="pairs", hops=3).plan(public, adjacency, Reading.SOUND, 0.25).steps
+    assert step.times == 1
+    assert accounting.epsilon(Plan(adjacency, Reading.SOUND, (step,)), 1e-9) == pytest.approx(4.0, abs=1e-4)
+
+
+def test_without_noise_both_channels_carry_the_same(graph: Graph) -> None:
+    sums, pairs = (
+        gv.train(graph, replace(SMALL, channel=channel, hops=2), epsilon=math.inf, delta=1e-5, unit="edge", seed=0)
+        for channel in ("sums", "pairs")
+    )
+    torch.testing.assert_close(sums.state["logits"], pairs.state["logits"], rtol=1e-3, atol=1e-3)
+
+
+def test_pairs_are_better_where_few_would_lie() -> None:
+    """900 e^-8 is 0.3 lies a node; noise of 0.85 on each sum is far more."""
+    graph = gv.datasets.load("chain-x").random_split(seed=0)
+    reached = {
+        channel: gv.train(graph, Hearsay(channel=channel, hops=2), epsilon=8, delta=1e-5, unit="edge", seed=0)
+        for channel in ("sums", "pairs")
+    }
+    assert reached["pairs"].evaluate("test")["accuracy"] > reached["sums"].evaluate("test")["accuracy"]
+
+
+def test_a_released_graph_never_gets_dense() -> None:
+    """At epsilon 0.01 half of all pairs would say yes: 250,000 here."""
+    graph = social(num_nodes=1000).random_split(seed=0)
+    release = gv.train(graph, replace(SMALL, channel="pairs"), epsilon=0.01, delta=1e-5, unit="edge", seed=0)
+    assert release.certificate.epsilon <= 0.01
+    act = release.certificate.plan.step("pairs").act
+    assert isinstance(act, FlippedEdges)
+    keep, add = act.chances(act.share(499_500, 0.0, 32_000))
+    assert 499_500 * add == pytest.approx(32_000)
+    assert math.log(keep / add) == pytest.approx(act.epsilon)
+
+
 def test_labels_outside_training_are_never_read(graph: Graph) -> None:
     told = gv.train(graph, SMALL, epsilon=4, delta=1e-5, unit="edge", seed=0).state["logits"]
     hidden = (graph.y + 1 + torch.arange(len(graph.y)) % 2) % graph.num_classes
@@ -85,8 +124,10 @@ def test_edges_pay(graph: Graph) -> None:
     assert reached[1] > reached[0] + 0.05
 
 
-@pytest.mark.parametrize("wrong", [{"hops": 0}, {"folds": 1}, {"degree": 1.0}, {"degree": -0.1}, {"degree": math.nan}])
-def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [{"hops": 0}, {"folds": 1}, {"degree": 1.0}, {"degree": -0.1}, {"degree": math.nan}, {"channel": "x"}]
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         replace(SMALL, **wrong)
 

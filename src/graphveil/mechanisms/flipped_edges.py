@@ -40,6 +40,11 @@ class Asked:
     share: float = 1.0
 
 
+def asked(sealed: Sealed, share: float) -> Asked:
+    """Query: which pairs are edges, and the `share` of yeses to keep, which is public or was released before."""
+    return Asked(sealed.adj, share)
+
+
 @dataclass(frozen=True)
 class FlippedEdges(Mechanism):
     """Query: `query(sealed) -> Asked`. Releases the pairs that answer yes, once each: sources, targets, int64 [2, k].

@@ -6,7 +6,10 @@ telling public rows: true labels where they are known, and beliefs that never sa
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Self
 
@@ -14,9 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, parse, require_whole
+from graphveil.arcs import arcs_of
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
 from graphveil.graph import Public
+from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.method import Method, State
+from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
 from graphveil.nn.features import Scale, Scaling, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
@@ -24,19 +30,35 @@ from graphveil.nn.folds import Folds
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.session import Session
 
+_WHY = "docs/methods/hearsay.md"
+_MOST = 64
+"""Arcs that a node of a released graph has on average at most; beyond, a share of the answers is kept."""
+
+
+class Channel(StrEnum):
+    """What carries the messages. SUMS: noisy sums, one release a hop. PAIRS: every pair of nodes says whether it is an
+    edge through randomised response, once for all hops. PAIRS is better where n e^-epsilon is small: few nodes, or
+    large epsilon.
+    """
+
+    SUMS = "sums"
+    PAIRS = "pairs"
+
 
 @dataclass(frozen=True)
 class Hearsay(Method):
     """Z = A M + N(0, noise^2); a head reads [log beliefs | Z], and its posteriors speak in the next hop.
 
     Row j of M [n, c + 1] is node j's label if it trains and its belief otherwise, less 1/c, beside a constant whose sum
-    counts neighbours: sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1.
+    counts neighbours: sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With
+    `channel` = "pairs" Z = B M for a graph B released by randomised response with epsilon 1/noise for every pair.
     """
 
     units = frozenset({Unit.EDGE})
     refuses = NO_NODES
 
     hops: int = 1
+    channel: str = "sums"
     degree: float = 0.05
     folds: int = 5
     hidden: int = 128
@@ -52,11 +74,14 @@ class Hearsay(Method):
         if not 0 <= self.degree < 1:
             raise InvalidInput(f"degree is a share of a message in [0, 1), got {self.degree!r}")
         parse(Scale, self.scale, "scale")
+        parse(Channel, self.channel, "channel")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         # Nobody published a claim for it, so both readings are the sound one.
-        sound = sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why="docs/methods/hearsay.md")
-        return replace(sound, reading=reading)
+        if self.channel == Channel.SUMS:
+            return replace(sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why=_WHY), reading=reading)
+        act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
+        return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
     def fit(self, session: Session) -> State:
         public = session.public
@@ -67,9 +92,9 @@ class Hearsay(Method):
         )
         beliefs = folds.log_beliefs(x)
         inputs, weights = standard(beliefs), dict(folds.state())
-        train = public.train.nonzero().ravel()
+        train, hear = public.train.nonzero().ravel(), self._channel(session)
         for hop in range(self.hops):
-            inputs = torch.cat([inputs, self._heard(session, beliefs)], dim=1)
+            inputs = torch.cat([inputs, _scaled(hear(self.said(public, beliefs)))], dim=1)
             head = self._head(inputs.shape[1], public.num_classes)
             fit_in_batches(head, inputs, public.labels(), train, Sweeps(15, learning_rate=1e-2, weight_decay=1e-4))
             beliefs = predicted(head, inputs).log_softmax(dim=1)
@@ -80,17 +105,25 @@ class Hearsay(Method):
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
         beliefs = Folds.restore(state, public).log_beliefs(x)
-        inputs = standard(beliefs)
+        inputs, hear = standard(beliefs), self._channel(session)
         for hop in range(self.hops):
-            inputs = torch.cat([inputs, self._heard(session, beliefs)], dim=1)
+            inputs = torch.cat([inputs, _scaled(hear(self.said(public, beliefs)))], dim=1)
             head = restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
             beliefs = predicted(head, inputs).log_softmax(dim=1)
         return {**state, "logits": beliefs}
 
-    def _heard(self, session: Session, beliefs: Tensor) -> Tensor:
-        """The noisy sums on one common scale, [n, c + 1]."""
-        sums = session.release("hop", partial(messages, rows=self.said(session.public, beliefs)))
-        return sums / sums.std().clamp(min=1e-6)
+    def _channel(self, session: Session) -> Callable[[Tensor], Tensor]:
+        """From what every node says, [n, k], to what every node hears, [n, k]."""
+        if self.channel == Channel.SUMS:
+            return lambda rows: session.release("hop", partial(messages, rows=rows))
+        act, nodes = session.plan.step("pairs").act, session.public.num_nodes
+        assert isinstance(act, FlippedEdges)
+        pairs = int(row_starts(nodes, act.undirected)[-1])
+        arcs = _MOST * nodes / (2 if act.undirected else 1)
+        sources, targets = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs))).numpy()
+        found = arcs_of(sources, targets, nodes, "answer")
+        graph = (found.both_ways() if act.undirected else found).pack()
+        return lambda rows: neighbour_sum(graph, rows).float()
 
     def said(self, public: Public, beliefs: Tensor) -> Tensor:
         """M: what every node tells its neighbours, [n, c + 1], rows no longer than 1."""
@@ -108,4 +141,9 @@ class Hearsay(Method):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(folds=2, hidden=4, head=4)
-        return small, replace(small, hops=2, degree=0.0)
+        return small, replace(small, hops=2, degree=0.0), replace(small, hops=2, channel="pairs")
+
+
+def _scaled(sums: Tensor) -> Tensor:
+    """On one common scale, like the sums [n, k]."""
+    return sums / sums.std().clamp(min=1e-6)

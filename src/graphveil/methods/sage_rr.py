@@ -14,7 +14,7 @@ from torch import Tensor
 from graphveil.arcs import Csr, arcs_of
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
 from graphveil.graph import Public, Sealed
-from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, row_starts
+from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, codes, row_starts
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.sage import Sage
 from graphveil.session import Session
@@ -92,8 +92,3 @@ class SageRr(Sage):
 def counted(sealed: Sealed, undirected: bool) -> Tensor:
     """Query: a one for every pair that is an edge, [m, 1]."""
     return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)
-
-
-def asked(sealed: Sealed, share: float) -> Asked:
-    """Query: which pairs are edges, and the `share` of yeses to keep, which was released before."""
-    return Asked(sealed.adj, share)

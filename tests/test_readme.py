@@ -45,7 +45,7 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "names"), [("measured", ("floor.json", "gap.json")), ("measured: node", ("heterpoisson.json",))]
+    ("mark", "names"), [("measured: edge", ("edge.json",)), ("measured: node", ("heterpoisson.json",))]
 )
 def test_measured_tables_are_the_kept_results(mark: str, names: tuple[str, ...]) -> None:
     found = README.partition(f"<!-- {mark} -->")[2].partition(f"<!-- /{mark} -->")[0].strip()

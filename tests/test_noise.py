@@ -51,6 +51,26 @@ class TestLaws:
         assert coins.dtype is torch.bool
         assert abs(int(coins.sum()) - rate * MANY) <= 6 * math.sqrt(MANY * rate * (1 - rate))
 
+    @pytest.mark.parametrize("bound", [1, 2, 37, 64, 2**61 + 1])
+    def test_numbers_below_a_bound_are_equally_likely(self, source: Source, bound: int) -> None:
+        drawn = source.below(50_000, bound)
+        assert drawn.min() >= 0
+        assert drawn.max() < bound
+        if bound <= 64:
+            assert bound == 1 or stats.chisquare(np.bincount(drawn, minlength=bound)).pvalue > CERTAIN
+        else:
+            assert stats.kstest(drawn / bound, "uniform").pvalue > CERTAIN
+
+    @pytest.mark.parametrize("size", [0, 1, 2, 3, 5])
+    def test_subsets_are_equally_likely(self, source: Source, size: int) -> None:
+        seen: dict[tuple[int, ...], int] = {}
+        for _ in range(4000):
+            drawn = tuple(source.subset(5, size).tolist())
+            assert list(drawn) == sorted(set(drawn))
+            seen[drawn] = seen.get(drawn, 0) + 1
+        assert len(seen) == math.comb(5, size)
+        assert len(seen) == 1 or stats.chisquare(list(seen.values())).pvalue > CERTAIN
+
     def test_choose_is_uniform_over_subsets(self, source: Source) -> None:
         counts = np.zeros((5, 5))
         for _ in range(4000):

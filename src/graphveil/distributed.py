@@ -24,6 +24,7 @@ import numba
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Contributions, Floats, GraphveilError, InvalidInput
@@ -147,6 +148,10 @@ class _Common(Source):
 
     def normal(self, count: int) -> Floats:
         return _sent(count, lambda: self._source.normal(count))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        # As doubles on the way, because not every backend sends unsigned words; no bit changes.
+        return _sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
 
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
         return _sent(total.size, lambda: self._source._join(total, noise, scale, slack))

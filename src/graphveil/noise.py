@@ -40,6 +40,10 @@ class Source(ABC):
         """`count` independent standard normal draws."""
 
     @abstractmethod
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """`count` independent words of 64 fair bits."""
+
+    @abstractmethod
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
         """`total + scale * noise`; `slack` times the grid bounds what rounding adds to a unit move."""
 
@@ -67,6 +71,32 @@ class Source(ABC):
     def choose(self, count: int, size: int) -> Tensor:
         """A uniformly random subset of range(count) with `size` members, sorted, int64 [size]."""
         return torch.from_numpy(np.sort(np.argsort(self.uniform(count))[:size]))
+
+    def below(self, count: int, bound: int) -> NDArray[np.int64]:
+        """`count` independent draws from range(`bound`), each exactly as likely, int64 [count]; bound <= 2^62."""
+        mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
+        found = np.empty(0, np.int64)
+        # Words that are too large are drawn anew: scaling a uniform would make some numbers more likely.
+        while len(found) < count:
+            drawn = (self.words(2 * (count - len(found)) + 16) & mask).astype(np.int64)
+            found = np.concatenate([found, drawn[drawn < bound]])
+        return found[:count]
+
+    def subset(self, count: int, size: int) -> NDArray[np.int64]:
+        """A uniformly random subset of range(count) with `size` members, ascending, int64 [size], in O(size) draws.
+
+        `choose` takes O(count), and shuffles by doubles.
+        """
+        if 2 * size > count:
+            kept = np.ones(count, dtype=bool)
+            kept[self.subset(count, count - size)] = False
+            return np.flatnonzero(kept)
+        drawn = np.empty(0, np.int64)
+        # The first `size` distinct members of a uniform sequence are a uniform subset.
+        while len(drawn) < size:
+            drawn = np.concatenate([drawn, self.below(size - len(drawn) + 16, count)])
+            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        return np.sort(drawn[:size])
 
     def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
         """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
@@ -107,6 +137,9 @@ class Seeded(Source):
     def normal(self, count: int) -> Floats:
         return self._generator.standard_normal(count)
 
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return self._generator.integers(0, 2**64, count, dtype=np.uint64)
+
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:  # noqa: ARG002
         return total + scale * noise
 
@@ -144,6 +177,9 @@ class Secure(Source):
         radius = np.sqrt(-2 * np.log(self.uniform(half)))
         angle = 2 * np.pi * self.uniform(half)
         return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
 
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
         if scale == 0.0:

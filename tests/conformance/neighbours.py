@@ -22,6 +22,7 @@ from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.noise import Seeded
 from graphveil.sampling.subgraphs import Subgraphs
 from graphveil.session import Session
@@ -130,8 +131,8 @@ class Probe(Session):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
             self.worst = max(self.worst, subgraph_move(step.act, query, self.here, self.there, self.releases))
             return self.session.release(name, query)
-        if isinstance(step.act, FlippedEdges):
-            self.worst = max(self.worst, flipped_move(step, step.act, query, self.here, self.there))
+        if isinstance(step.act, FlippedEdges | TopPairs):
+            self.worst = max(self.worst, answers_move(step, step.act, query, self.here, self.there))
             return self.session.release(name, query)
         pair = []
         for sealed in (self.here, self.there):
@@ -182,13 +183,14 @@ def subgraph_move(
     return moved / allowed
 
 
-def flipped_move(step: Step, act: FlippedEdges, query: Query, here: Sealed, there: Sealed) -> float:
+def answers_move(step: Step, act: FlippedEdges | TopPairs, query: Query, here: Sealed, there: Sealed) -> float:
     """How many pairs answer otherwise, as a share of those charged; infinite if more than their answers differs."""
     asked = []
     for sealed in (here, there):
         with sealed.opened():
             asked.append(query(sealed))
-    if asked[0].share != asked[1].share:
+    first, second = ({**vars(each), "adj": None} for each in asked)
+    if first != second:
         return math.inf
     starts = row_starts(asked[0].adj.num_nodes, act.undirected)
     changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))

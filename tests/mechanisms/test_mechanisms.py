@@ -33,6 +33,7 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.sml import Sml
+from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.noise import Secure, Seeded, Source
 from graphveil.sampling.subgraphs import Subgraphs
@@ -76,6 +77,8 @@ def world_of(act: Mechanism) -> World | None:
         return World(_answers(act, 0), _answers(act, 1), act.curve(1))
     if isinstance(act, FlippedEdges):
         return World(_yeses(act, True), _yeses(act, False), act.curve(1))
+    if isinstance(act, TopPairs):
+        return World(_named(act, True), _named(act, False), act.curve(1))
     if isinstance(act, NoisyMax):
         moved = max(1, round(act.scale))
         return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
@@ -210,6 +213,18 @@ def _yeses(act: FlippedEdges, present: bool) -> Callable[[int, Source], Floats]:
 
     def draw(runs: int, source: Source) -> Floats:
         said = (act.apply(NOTHING, lambda _: Asked(adj), source) for _ in range(runs))
+        return np.array([1.0 if [0, 1] in out.T.tolist() else -1.0 for out in said])
+
+    return draw
+
+
+def _named(act: TopPairs, present: bool) -> Callable[[int, Source], Floats]:
+    """Twenty nodes, of which 0 and 1 are joined or not; +1 where the pair (0, 1) is among the ten named, else -1."""
+    arcs = np.array([[0, 1], [1, 0]][: 2 if act.undirected else 1])
+    adj = Csr.from_edge_index(arcs[:, 0], arcs[:, 1], 20) if present else Csr.empty(20)
+
+    def draw(runs: int, source: Source) -> Floats:
+        said = (act.apply(NOTHING, lambda _: Ranked(adj, 10), source) for _ in range(runs))
         return np.array([1.0 if [0, 1] in out.T.tolist() else -1.0 for out in said])
 
     return draw

@@ -20,6 +20,12 @@ def symmetric_operator(adj: Csr) -> Operator:
     return Operator.of(sp.csr_array(scale @ looped @ scale))
 
 
+def first_order_operator(adj: Csr) -> Operator:
+    """I + D^-1/2 A D^-1/2 (Kipf & Welling 2017, equation 6); isolated nodes hear themselves alone."""
+    scale = sp.diags_array(1 / np.sqrt(np.maximum(adj.in_degrees(), 1)))
+    return Operator.of(sp.csr_array(scale @ adj.to_scipy() @ scale + sp.eye_array(adj.num_nodes, format="csr")))
+
+
 def mean_operator(adj: Csr) -> Operator:
     """D^-1 A; isolated nodes receive zero."""
     scale = sp.diags_array(1 / np.maximum(adj.in_degrees(), 1))

@@ -1,0 +1,64 @@
+"""Noise on the singular values of the adjacency matrix, and none on its singular vectors (Eclipse, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import scipy.sparse.linalg
+import torch
+
+from graphveil.core import InvalidInput, Mechanism, Query, require_cost, require_whole
+from graphveil.mechanisms.exposed import ExposedCurve
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from graphveil.arcs import Csr
+    from graphveil.core import Floats
+    from graphveil.graph import Sealed
+    from graphveil.noise import Source
+
+
+@dataclass(frozen=True)
+class SingularValues(Mechanism):
+    """Query: `query(sealed) -> Csr`, symmetric. Releases U, V and s + N(0, std^2), float64 [2n + 1, rank], s in the last row.
+
+    A ~ U diag(s) V^T is the best approximation of rank `rank`. The vectors leave as they are, so nothing is protected.
+    """
+
+    std: float
+    rank: int
+
+    def __post_init__(self) -> None:
+        require_cost(self.std, "std")
+        require_whole(self, "rank")
+        if self.rank < 1:
+            raise InvalidInput(f"rank must be at least 1, got {self.rank}")
+
+    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+        values, vectors = leading(query(sealed), self.rank)
+        noisy = source.add_gaussian(torch.from_numpy(np.abs(values)), self.std, unit=1.0).double()
+        left = torch.from_numpy(vectors)
+        return torch.cat([left, left * torch.from_numpy(np.sign(values)), noisy[None, :]])
+
+    def curve(self, sensitivity: float) -> ExposedCurve:  # noqa: ARG002
+        """Infinite: an edge can be read off the vectors (docs/methods/eclipse.md)."""
+        return ExposedCurve()
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(1.0, 2),)
+
+
+def leading(adj: Csr, rank: int) -> tuple[Floats, Floats]:
+    """The eigenvalues [r] of largest magnitude and their vectors [n, r], r = min(rank, n)."""
+    matrix, size = adj.to_scipy().astype(np.float64), adj.num_nodes
+    if 2 * rank < size and size > 64:
+        # A fixed start makes it a function of the graph.
+        values, vectors = scipy.sparse.linalg.eigsh(matrix, k=rank, which="LM", v0=np.ones(size))
+    else:
+        values, vectors = np.linalg.eigh(matrix.toarray())
+    order = np.argsort(-np.abs(values), kind="stable")[:rank]
+    return values[order], np.ascontiguousarray(vectors[:, order])

@@ -1,0 +1,237 @@
+"""Eclipse (Tang, Niu, Avestimehr & Annavaram 2024): a low-rank view of the graph, edge level.
+
+As published the singular vectors leave without noise, which protects nothing. The default sees the graph through PUBLIC
+vectors instead: only the small core in between is private, and one edge hardly moves it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from graphveil.arcs import Csr
+from graphveil.core import (
+    Adjacency,
+    Curve,
+    InvalidInput,
+    Plan,
+    Reading,
+    Step,
+    Unsupported,
+    parse,
+    require_delta,
+    require_whole,
+)
+from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.dominating_pair import DominatingPair
+from graphveil.mechanisms.exposed import ExposedCurve
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.laplace import Laplace
+from graphveil.mechanisms.singular_values import SingularValues
+from graphveil.method import State
+from graphveil.methods.sage_rr import counted
+from graphveil.nn.basis import Basis, Beliefs, Directions, fitted, restored
+from graphveil.nn.features import Scaling
+from graphveil.nn.fit import Recipe, fit_rows
+from graphveil.nn.low_rank import Core, EdgeCount, largest_pairs, unflat
+from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
+from graphveil.nn.released_graph import ReleasedGraph, graph_of
+from graphveil.session import Session
+
+_WHY = "docs/methods/eclipse.md"
+_SINGULAR = "singular"
+
+_SHARED_VECTORS = "neighbouring graphs have the same singular vectors (section 5.1)"
+_VECTORS_TELL = (
+    "the singular vectors are released without noise and differ between neighbours: a node without edges has a row of "
+    "zeros, so the presence of its only edge is read off with certainty"
+)
+_CLASSICAL = "sqrt(2 ln(1.25/delta))/epsilon is not proven for epsilon above 1, which the singular values are given here"
+
+_MOVE = math.sqrt(2)
+"""Lemma 1: how far the singular values move, if the vectors are shared."""
+
+_LEFT_OVER = 0.99
+"""Of delta, so that the accountant's rounding has room: noise grows by 0.05 % for it."""
+
+_MIXES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Weights of the core's word beside the features' own, of which validation chooses."""
+
+
+class Use(StrEnum):
+    """HEAD: a perceptron reads Q C; GRAPH: the largest entries of Q C Q^T are the edges of a graph for `network`."""
+
+    HEAD = "head"
+    GRAPH = "graph"
+
+
+@dataclass(frozen=True)
+class Eclipse(ReleasedGraph):
+    """C = Q^T A Q + noise for public unit rows Q [n, rank]; a head reads Q C, or a network the largest of Q C Q^T.
+
+    `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of edges, the rest
+    for singular values, whose noise is that of Theorem 1 at `delta`. Only PUBLISHED charges it.
+    """
+
+    basis: str = "features"
+    rank: int = 64
+    use: str = "head"
+    count_share: float = 0.01
+    delta: float = 1e-5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole(self, "rank")
+        if self.rank < 1:
+            raise InvalidInput(f"eclipse needs rank of at least 1, got {self.rank}")
+        if not 0 < self.count_share < 1:
+            raise InvalidInput(f"count_share must lie strictly between 0 and 1, got {self.count_share}")
+        require_delta(self.delta)
+        use = parse(Use, self.use, "use")
+        if self.basis != _SINGULAR:
+            known = ", ".join([*Basis, _SINGULAR])
+            if self.basis not in list(Basis):
+                raise InvalidInput(f"unknown basis {self.basis!r}; use one of: {known}")
+        elif use is not Use.GRAPH:
+            raise InvalidInput('basis="singular" is read as a graph: pass use="graph"')
+
+    # --- What is asked. ---
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        if self.basis == _SINGULAR:
+            return Plan(adjacency, reading, self._published(adjacency, reading, noise))
+        # Nobody published a claim for a public basis, so both readings are the sound one.
+        if self.use == Use.HEAD:
+            core = Gaussian(noise)
+            return Plan(adjacency, reading, (Step("core", core, core.curve(1), 1, why=_WHY),))
+        count, core = Gaussian(noise / self.count_share**0.5), Gaussian(noise / (1 - self.count_share) ** 0.5)
+        steps = (Step("count", count, count.curve(1), 1, why=_WHY), Step("core", core, core.curve(1), 1, why=_WHY))
+        return Plan(adjacency, reading, steps)
+
+    def _published(self, adjacency: Adjacency, reading: Reading, noise: float) -> tuple[Step, ...]:
+        """Algorithm 1 and Theorem 1."""
+        if not adjacency.undirected:
+            raise Unsupported('Algorithm 1 is for undirected graphs; use a public basis, e.g. basis="features"')
+        count = Laplace(scale=noise / self.count_share)
+        whole = 1 / noise if noise > 0 else math.inf
+        budget, delta = (1 - self.count_share) * whole, _LEFT_OVER * self.delta
+        act = SingularValues(_MOVE * math.sqrt(2 * math.log(1.25 / delta)) / budget, self.rank)
+        counted_step = Step("count", count, count.curve(1), 1, why=_WHY)
+        if reading is Reading.SOUND:
+            return counted_step, Step("values", act, act.curve(_MOVE), 1, why=_WHY)
+        refuted = f"{_VECTORS_TELL}; and {_CLASSICAL}" if budget > 1 else _VECTORS_TELL
+        claim = approximate(budget, delta)
+        return counted_step, Step("values", act, claim, 1, why=_WHY, assumes=(_SHARED_VECTORS,), refuted=refuted)
+
+    # --- As a graph. ---
+
+    def arcs(self, session: Session) -> Csr:
+        """The largest entries of the released low-rank matrix, as many as the noisy number of edges."""
+        public, undirected = session.public, session.plan.adjacency.undirected
+        if self.basis == _SINGULAR:
+            edges = float(session.release("count", partial(counted, undirected=True)))
+            told = session.release("values", _arcs)
+            left, right = told[: public.num_nodes] * told[-1], told[public.num_nodes : -1]
+        else:
+            x = Scaling.fit(public.features(), self.scale)(public.features())
+            rows = fitted(x, public, Basis(self.basis), self.rank, self.scale).rows(x)
+            edges = float(session.release("count", partial(_edge_count, undirected=undirected)))
+            left, right = self._heard(session, rows), rows.double()
+        pairs = largest_pairs(left, right, math.floor(edges), undirected)
+        return graph_of(pairs, public.num_nodes, undirected)
+
+    def _heard(self, session: Session, rows: Tensor) -> Tensor:
+        """Q C with the released core, float64 [n, p]."""
+        undirected, width = session.plan.adjacency.undirected, rows.shape[1]
+        told = session.release("core", partial(_core, rows=rows, undirected=undirected)).double()
+        return rows.double() @ (unflat(told, width) if undirected else told.reshape(width, width))
+
+    # --- As what a head reads. ---
+
+    def fit(self, session: Session) -> State:
+        if self.use == Use.GRAPH:
+            return super().fit(session)
+        public = session.public
+        scaling = Scaling.fit(public.features(), self.scale)
+        x, y = scaling(public.features()), public.labels()
+        basis = fitted(x, public, Basis(self.basis), self.rank, self.scale)
+        inputs = self._inputs(session, basis, x)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
+        own, heard = self._own(x.shape[1], public.num_classes), self._head(inputs.shape[1], public.num_classes)
+        fit_rows(own, x, y, public.train, public.val, recipe)
+        fit_rows(heard, inputs, y, public.train, public.val, recipe)
+        words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)
+        mix = _best_mix(*words, y, public.val)
+        weights = {**with_prefix("own.", own.state_dict()), **with_prefix("heard.", heard.state_dict())}
+        return {**weights, **basis.state(), **scaling.state(), "mix": mix, "logits": words[0] + mix * words[1]}
+
+    def serve(self, session: Session, state: State) -> State:
+        if self.use == Use.GRAPH:
+            return super().serve(session, state)
+        public = session.public
+        x = Scaling.restore(state, self.scale)(public.features())
+        inputs = self._inputs(session, restored(state, public), x)
+        own = restore(self._own(x.shape[1], public.num_classes), state, "own.")
+        heard = restore(self._head(inputs.shape[1], public.num_classes), state, "heard.")
+        words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)
+        return {**state, "logits": words[0] + state["mix"] * words[1]}
+
+    def _inputs(self, session: Session, basis: Directions | Beliefs, x: Tensor) -> Tensor:
+        """Q C on one common scale, float32 [n, p]."""
+        heard = self._heard(session, basis.rows(x))
+        return (heard / heard.std().clamp(min=1e-6)).float()
+
+    def _own(self, width: int, classes: int) -> Perceptron:
+        return Perceptron((width, *[2 * self.hidden] * (self.layers - 1), classes), self.dropout, input_dropout=0.2)
+
+    def _head(self, width: int, classes: int) -> Perceptron:
+        return Perceptron((width, *[self.hidden] * (self.layers - 1), classes), dropout=0.2)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        small = cls(hidden=4, epochs=2, rank=3)
+        return (
+            small,
+            replace(small, basis="random", use="graph", network="sage"),
+            replace(small, basis="posteriors"),
+            replace(small, basis="singular", use="graph"),
+        )
+
+
+def approximate(epsilon: float, delta: float) -> Curve:
+    """(epsilon, delta)-DP and no more: the pair that dominates every such mechanism (Kairouz et al. 2015)."""
+    if math.isinf(epsilon):
+        return ExposedCurve()
+    truth = (1 - delta) / (1 + math.exp(-epsilon))
+    lie = 1 - delta - truth
+    return DominatingPair((delta, truth, lie, 0.0), (0.0, lie, truth, delta))
+
+
+def _best_mix(own: Tensor, heard: Tensor, y: Tensor, val: Tensor) -> Tensor:
+    """The weight of `heard` with the best validation accuracy, the middle of several; 1 without validation nodes."""
+    if not bool(val.any()):
+        return torch.tensor(1.0)
+    right = [int(((own + mix * heard)[val].argmax(dim=1) == y[val]).sum()) for mix in _MIXES]
+    best = [mix for mix, count in zip(_MIXES, right, strict=True) if count == max(right)]
+    return torch.tensor(best[len(best) // 2])
+
+
+def _arcs(sealed: Sealed) -> Csr:
+    """Query: the private arcs."""
+    return sealed.adj
+
+
+def _core(sealed: Sealed, rows: Tensor, undirected: bool) -> Core:
+    """Query: the core of the private graph in the public `rows` [n, p]."""
+    return Core(sealed.adj, rows, undirected)
+
+
+def _edge_count(sealed: Sealed, undirected: bool) -> EdgeCount:
+    """Query: how many edges there are."""
+    return EdgeCount(sealed.adj, undirected)

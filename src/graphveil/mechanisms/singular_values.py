@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SingularValues(Mechanism):
-    """Query: `query(sealed) -> Csr`, symmetric. Releases U, V and s + N(0, std^2), float64 [2n + 1, rank], s in the last row.
+    """Query: `query(sealed) -> Csr`, symmetric. Releases U, V [n, rank] and s + N(0, std^2) as float64 [2n + 1, rank].
 
-    A ~ U diag(s) V^T is the best approximation of rank `rank`. The vectors leave as they are, so nothing is protected.
+    A ~ U diag(s) V^T is the best approximation of rank `rank`. The vectors leave as they are: nothing is protected.
     """
 
     std: float

@@ -52,7 +52,9 @@ _VECTORS_TELL = (
     "the singular vectors are released without noise and differ between neighbours: a node without edges has a row of "
     "zeros, so the presence of its only edge is read off with certainty"
 )
-_CLASSICAL = "sqrt(2 ln(1.25/delta))/epsilon is not proven for epsilon above 1, which the singular values are given here"
+_CLASSICAL = (
+    "sqrt(2 ln(1.25/delta))/epsilon is not proven for epsilon above 1, which the singular values are given here"
+)
 
 _MOVE = math.sqrt(2)
 """Lemma 1: how far the singular values move, if the vectors are shared."""
@@ -75,8 +77,8 @@ class Use(StrEnum):
 class Eclipse(ReleasedGraph):
     """C = Q^T A Q + noise for public unit rows Q [n, rank]; a head reads Q C, or a network the largest of Q C Q^T.
 
-    `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of edges, the rest
-    for singular values, whose noise is that of Theorem 1 at `delta`. Only PUBLISHED charges it.
+    `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of edges, the
+    rest for singular values, whose noise is that of Theorem 1 at `delta`. Only PUBLISHED charges it.
     """
 
     basis: str = "features"

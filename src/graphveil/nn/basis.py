@@ -21,7 +21,7 @@ _FOLDS, _HIDDEN = 5, 128
 
 
 class Basis(StrEnum):
-    """FEATURES leading directions of the features; RANDOM random ones; POSTERIORS class beliefs, out of fold, less 1/c."""
+    """FEATURES leading directions of the features; RANDOM random ones; POSTERIORS class beliefs, out of fold."""
 
     FEATURES = "features"
     RANDOM = "random"

@@ -1,4 +1,4 @@
-"""A graph seen through public rows Q [n, p]: its core Q^T A Q, and the largest entries of Q C Q^T without an n x n matrix."""
+"""A graph seen through public rows Q [n, p]: its core C = Q^T A Q, and the largest entries of Q C Q^T."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Core:
     undirected: bool
 
     def clipped_sum(self, clip: float) -> Tensor:
-        """C as a vector with the length of its entries, [p (p + 1) / 2] or [p^2]: every edge moves it by `clip` at most."""
+        """C as a vector as long as C, [p (p + 1) / 2] or [p^2]: an edge moves it by `clip` at most."""
         longest = math.sqrt(clip / 2 if self.undirected else clip)
         rows = clip_rows(self.rows.double(), longest)
         core = rows.T @ neighbour_sum(self.adj, rows)

@@ -144,15 +144,15 @@ class Eclipse(ReleasedGraph):
             x = Scaling.fit(public.features(), self.scale)(public.features())
             rows = fitted(x, public, Basis(self.basis), self.rank, self.scale).rows(x)
             edges = float(session.release("count", partial(_edge_count, undirected=undirected)))
-            left, right = self._heard(session, rows), rows.double()
+            left, right = rows.double() @ self._released(session, rows), rows.double()
         pairs = largest_pairs(left, right, math.floor(edges), undirected)
         return graph_of(pairs, public.num_nodes, undirected)
 
-    def _heard(self, session: Session, rows: Tensor) -> Tensor:
-        """Q C with the released core, float64 [n, p]."""
+    def _released(self, session: Session, rows: Tensor) -> Tensor:
+        """The noisy core C, float64 [p, p]."""
         undirected, width = session.plan.adjacency.undirected, rows.shape[1]
         told = session.release("core", partial(_core, rows=rows, undirected=undirected)).double()
-        return rows.double() @ (unflat(told, width) if undirected else told.reshape(width, width))
+        return unflat(told, width) if undirected else told.reshape(width, width)
 
     # --- As what a head reads. ---
 
@@ -185,8 +185,12 @@ class Eclipse(ReleasedGraph):
         return {**state, "logits": words[0] + state["mix"] * words[1]}
 
     def _inputs(self, session: Session, basis: Directions | Beliefs, x: Tensor) -> Tensor:
-        """Q C on one common scale, float32 [n, p]."""
-        heard = self._heard(session, basis.rows(x))
+        """Q C on one common scale, float32 [n, p]; [Q C | Q C^T] if directed, for those who link to a node as well."""
+        rows = basis.rows(x)
+        core = self._released(session, rows)
+        if not session.plan.adjacency.undirected:
+            core = torch.cat([core, core.T], dim=1)
+        heard = rows.double() @ core
         return (heard / heard.std().clamp(min=1e-6)).float()
 
     def _own(self, width: int, classes: int) -> Perceptron:

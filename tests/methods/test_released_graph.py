@@ -16,11 +16,10 @@ from graphveil import accounting
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.graph import Graph, Public, Sealed
-from graphveil.mechanisms.flipped_edges import FlippedEdges
+from graphveil.mechanisms.flipped_edges import FlippedEdges, counted
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.methods.edgerand import EdgeRand
 from graphveil.methods.lapgraph import LapGraph
-from graphveil.methods.sage_rr import counted
 from graphveil.nn.gnn import first_order_operator, symmetric_operator
 from graphveil.nn.released_graph import Backbone, ReleasedGraph
 from graphveil.noise import Seeded

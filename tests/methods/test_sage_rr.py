@@ -16,9 +16,9 @@ from graphveil import accounting
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.graph import Graph, Public, Sealed
-from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
+from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, counted
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.methods.sage_rr import SageRr, counted
+from graphveil.methods.sage_rr import SageRr
 from graphveil.noise import Seeded
 from graphveil.session import Session
 

@@ -45,6 +45,11 @@ def asked(sealed: Sealed, share: float) -> Asked:
     return Asked(sealed.adj, share)
 
 
+def counted(sealed: Sealed, undirected: bool) -> Tensor:
+    """Query: a one for every pair that is an edge, [m, 1]."""
+    return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)
+
+
 @dataclass(frozen=True)
 class FlippedEdges(Mechanism):
     """Query: `query(sealed) -> Asked`. Releases the pairs that answer yes, once each: sources, targets, int64 [2, k].

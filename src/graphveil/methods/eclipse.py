@@ -31,11 +31,11 @@ from graphveil.core import (
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.exposed import ExposedCurve
+from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.method import State
-from graphveil.methods.sage_rr import counted
 from graphveil.nn.basis import Basis, Beliefs, Directions, fitted, restored
 from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows

@@ -10,8 +10,7 @@ from typing import Self
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
 from graphveil.graph import Public
-from graphveil.mechanisms.flipped_edges import FlippedEdges, row_starts
-from graphveil.methods.sage_rr import asked
+from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.nn.released_graph import ReleasedGraph, graph_of
 from graphveil.session import Session
 

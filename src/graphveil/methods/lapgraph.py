@@ -10,9 +10,9 @@ from typing import Self
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step
 from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
-from graphveil.methods.sage_rr import counted
 from graphveil.nn.released_graph import ReleasedGraph, graph_of
 from graphveil.session import Session
 

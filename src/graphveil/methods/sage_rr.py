@@ -8,13 +8,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-import torch
-from torch import Tensor
-
 from graphveil.arcs import Csr, arcs_of
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
-from graphveil.graph import Public, Sealed
-from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, codes, row_starts
+from graphveil.graph import Public
+from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.sage import Sage
 from graphveil.session import Session
@@ -87,8 +84,3 @@ class SageRr(Sage):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(hidden=4, epochs=2), cls(hidden=4, epochs=2, growth=3.0, answers="arcs")
-
-
-def counted(sealed: Sealed, undirected: bool) -> Tensor:
-    """Query: a one for every pair that is an edge, [m, 1]."""
-    return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)

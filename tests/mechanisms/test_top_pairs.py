@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import beta, chi2_contingency, chisquare, kstest, laplace
 
 from graphveil.arcs import Csr, Ids
-from graphveil.core import InvalidInput
+from graphveil.core import Floats, InvalidInput
 from graphveil.graph import Sealed
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs, absent, top_laplace
@@ -130,7 +130,29 @@ def test_without_noise_the_graph_comes_out_as_it_is() -> None:
     assert named(TopPairs(0.0), adj, 4, Seeded(0)) == (1, 5, 6, 20)
     assert TopPairs(0.0).curve(1).infinite
     assert TopPairs(1 / 65).curve(1).infinite
-    assert TopPairs(1 / 64).curve(1).epsilon == 64
+    assert TopPairs(1 / 32).curve(1).epsilon == pytest.approx(32, abs=1e-4)
+
+
+class Extreme(Seeded):
+    """Draws the least uniforms that a secure source has, and after them large ones."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.least = True
+
+    def uniform(self, count: int) -> Floats:
+        self.least = not self.least
+        return np.full(count, 0.75 if self.least else 2.0**-107)
+
+
+def test_a_stranger_can_beat_any_edge_of_which_something_is_claimed() -> None:
+    """Were no stranger able to score above 37 scales, an edge could be told from none for certain at epsilon 40."""
+    assert float(top_laplace(Extreme(), 1, 1)[0]) > 70
+
+
+def test_no_more_is_named_than_rounding_is_charged_for() -> None:
+    nodes = 3000  # 4,498,500 pairs
+    assert released(TopPairs(1.0), Csr.empty(nodes), 10**9, Seeded(0)).shape == (2, 1 << 22)
 
 
 def test_one_pair_and_no_pair() -> None:

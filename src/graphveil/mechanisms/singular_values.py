@@ -55,6 +55,8 @@ class SingularValues(Mechanism):
 def leading(adj: Csr, rank: int) -> tuple[Floats, Floats]:
     """The eigenvalues [r] of largest magnitude and their vectors [n, r], r = min(rank, n)."""
     matrix, size = adj.to_scipy().astype(np.float64), adj.num_nodes
+    if not adj.num_arcs:
+        return np.zeros(min(rank, size)), np.eye(size, min(rank, size))
     if 2 * rank < size and size > 64:
         # A fixed start makes it a function of the graph.
         values, vectors = scipy.sparse.linalg.eigsh(matrix, k=rank, which="LM", v0=np.ones(size))

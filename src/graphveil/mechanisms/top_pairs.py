@@ -11,8 +11,8 @@ import torch
 
 from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
-from graphveil.mechanisms.laplace import LaplaceCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from graphveil.graph import Sealed
     from graphveil.noise import Source
 
-_LEAST = 1 / 64
-"""Beyond epsilon 64 the noise that is needed lies further out than a double can draw it: nothing finite is claimed."""
+_LEAST = 1 / 32
+"""Beyond epsilon 32 doubles draw the noise that is needed too coarsely: nothing finite is claimed."""
+
+_MOST = 1 << 22
+"""Pairs that are named at most, so that rounding stays below `_ROUNDING`."""
+
+_ROUNDING = 2.0**-14
+"""What rounding adds to epsilon at most, charged (docs/methods/lapgraph.md)."""
 
 _STRIDE = 1024
 """Sums run in strides of this many, so that rounding grows with their number and not with that of the terms."""
@@ -31,7 +37,7 @@ _STRIDE = 1024
 class Ranked:
     """What is asked: the `count` pairs that rank highest when arcs of `adj` score 1 and other pairs 0.
 
-    `count` is public or was released before; it is cut to 0..all pairs.
+    `count` is public or was released before; it is cut to 0..all pairs, and to 4,194,304.
     """
 
     adj: Csr
@@ -58,9 +64,10 @@ class TopPairs(Mechanism):
         starts = row_starts(asked.adj.num_nodes, self.undirected)
         edges = codes(asked.adj, starts, self.undirected)
         others = int(starts[-1]) - len(edges)
-        count = min(max(asked.count, 0), int(starts[-1]))
-        scores = 1 + self.scale * source.laplace(len(edges))
-        rivals = self.scale * top_laplace(source, others, min(count, others))
+        count = min(max(asked.count, 0), int(starts[-1]), _MOST)
+        # In scales, so that nothing overflows however large the scale is.
+        scores = (1 / self.scale if self.scale > 0 else math.inf) + source.laplace(len(edges))
+        rivals = top_laplace(source, others, min(count, others))
         best = np.argsort(np.concatenate([scores, rivals]))[::-1][:count]
         kept = best[best < len(edges)]
         # Pairs without an edge are alike, so the best of them are any of them.
@@ -69,11 +76,11 @@ class TopPairs(Mechanism):
         said = np.sort(np.concatenate([edges[kept], strangers]))
         return torch.from_numpy(ends(said, starts, self.undirected))
 
-    def curve(self, sensitivity: float) -> LaplaceCurve:
+    def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity`: how many pairs a neighbour changes."""
         if sensitivity != 1:
             raise InvalidInput(f"a neighbour changes one pair, got {sensitivity}")
-        return LaplaceCurve(math.inf if self.scale < _LEAST else 1 / self.scale)
+        return PureCurve(math.inf if self.scale < _LEAST else 1 / self.scale + _ROUNDING)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
@@ -86,7 +93,10 @@ def top_laplace(source: Source, count: int, top: int) -> Floats:
     The least of `count` exponentials are sums g of independent e_i / (count - i + 1) (Renyi 1953): 1 - e^-g is the
     chance to be exceeded, exact however small, and the value that is exceeded with that chance follows.
     """
-    spacings = -np.log(source.uniform(top)) / (count - np.arange(top))
+    # Small uniforms carry the most digits, and both ends of an exponential need them: one half of it comes from each.
+    half = source.uniform(top) / 2
+    drawn = np.where(source.uniform(top) < 0.5, -np.log(half), -np.log1p(-half))
+    spacings = drawn / (count - np.arange(top))
     padded = np.pad(spacings, (0, -top % _STRIDE)).reshape(-1, _STRIDE).cumsum(axis=1)
     sums = (padded + np.concatenate([[0.0], padded[:, -1].cumsum()])[:-1, None]).ravel()[:top]
     # 1 - e^-g <= 1/2 is the upper half. log(2 (1 - s)) = log 2 - g is the lower one.

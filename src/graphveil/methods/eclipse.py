@@ -178,7 +178,11 @@ class Eclipse(ReleasedGraph):
             return super().serve(session, state)
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
-        inputs = self._inputs(session, restored(state, public), x)
+        basis = restored(state, public)
+        columns = basis.rows(x[:1]).shape[1] * (1 if public.undirected else 2)
+        if state["heard.layers.0.weight"].shape[1] != columns:
+            raise InvalidInput("eclipse serves graphs that are directed if and only if the training graph was")
+        inputs = self._inputs(session, basis, x)
         own = restore(self._own(x.shape[1], public.num_classes), state, "own.")
         heard = restore(self._head(inputs.shape[1], public.num_classes), state, "heard.")
         words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)

@@ -110,7 +110,7 @@ def test_published_charges_theorem_one_and_sound_nothing_finite() -> None:
 
 def test_a_smaller_delta_than_that_of_the_noise_buys_nothing() -> None:
     assert accounting.epsilon(plan_of(PRINTED, 1.0, Reading.PUBLISHED), 1e-6) == math.inf
-    finer = replace(PRINTED, delta=1e-6)
+    finer = replace(PRINTED, printed_delta=1e-6)
     assert accounting.epsilon(plan_of(finer, 1.0, Reading.PUBLISHED), 1e-6) == pytest.approx(1.0, rel=5e-3)
 
 
@@ -173,7 +173,7 @@ def test_approximate_dp_is_what_it_says() -> None:
         {"rank": 0},
         {"rank": 2.5},
         {"count_share": 1.0},
-        {"delta": 0.0},
+        {"printed_delta": 0.0},
         {"basis": "singular"},
         {"network": "cnn"},
     ],

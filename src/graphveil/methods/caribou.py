@@ -126,7 +126,7 @@ class Caribou(EdgeMethod):
         gradient = Gaussian(0.0 if claim.infinite else math.sqrt(self.epochs) / claim.mu, _CLIP)
         degrees = f"every node of the private graph has degree {self.least_degree} to {self.most_degree}"
         if reading is Reading.SOUND:
-            hops = Step("hops", act, ExposedCurve(), 1, why=_NO_SOUND_NODE)
+            hops = Step("hops", act, ExposedCurve(), 1, why=_WHY)
         else:
             hops = Step("hops", act, RenyiCurve(claim), 1, why=_WHY, assumes=(degrees,), refuted=_NODE_MOVE)
         encoder, head = (

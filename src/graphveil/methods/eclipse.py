@@ -78,14 +78,14 @@ class Eclipse(ReleasedGraph):
     """C = Q^T A Q + noise for public unit rows Q [n, rank]; a head reads Q C, or a network the largest of Q C Q^T.
 
     `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of edges, the
-    rest for singular values, whose noise is that of Theorem 1 at `delta`. Only PUBLISHED charges it.
+    rest for singular values, whose noise is that of Theorem 1 at `printed_delta`. Only PUBLISHED charges it.
     """
 
     basis: str = "features"
     rank: int = 64
     use: str = "head"
     count_share: float = 0.01
-    delta: float = 1e-5
+    printed_delta: float = 1e-5
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +94,7 @@ class Eclipse(ReleasedGraph):
             raise InvalidInput(f"eclipse needs rank of at least 1, got {self.rank}")
         if not 0 < self.count_share < 1:
             raise InvalidInput(f"count_share must lie strictly between 0 and 1, got {self.count_share}")
-        require_delta(self.delta)
+        require_delta(self.printed_delta)
         use = parse(Use, self.use, "use")
         if self.basis != _SINGULAR:
             known = ", ".join([*Basis, _SINGULAR])
@@ -122,7 +122,7 @@ class Eclipse(ReleasedGraph):
             raise Unsupported('Algorithm 1 is for undirected graphs; use a public basis, e.g. basis="features"')
         count = Laplace(scale=noise / self.count_share)
         whole = 1 / noise if noise > 0 else math.inf
-        budget, delta = (1 - self.count_share) * whole, _LEFT_OVER * self.delta
+        budget, delta = (1 - self.count_share) * whole, _LEFT_OVER * self.printed_delta
         act = SingularValues(_MOVE * math.sqrt(2 * math.log(1.25 / delta)) / budget, self.rank)
         counted_step = Step("count", count, count.curve(1), 1, why=_WHY)
         if reading is Reading.SOUND:

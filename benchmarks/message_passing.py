@@ -6,8 +6,8 @@
 Makes synthetic graphs (undirected: two arcs per edge) and runs the hops on them with the cryptographic source, every
 mechanism in a fresh process. Prints JSON: the megabytes (10^6 bytes) of features and arcs as stored, the peak of the
 resident memory on top of them, and both together as a multiple of features + arcs (bar: 3); seconds per hop; and what
-shows that time is linear: CPU seconds at a quarter, half and all of the edges, and of the hops. With --real `gap` and
-`caribou` are trained on a stored graph instead, end to end. Linux.
+shows that time is linear: CPU seconds at a quarter, half and all of the edges, and of the hops. With --real `hearsay`,
+`gap` and `caribou` are trained on a stored graph instead, end to end. Linux.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name, default in {"nodes": 230_000, "edges": 20_000_000, "width": 64, "hops": 10, "threads": 2}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--real", metavar="NAME", help="train gap and caribou on a stored graph")
+    parser.add_argument("--real", metavar="NAME", help="train hearsay, gap and caribou on a stored graph")
     parser.add_argument("--one", nargs=2, metavar=("WHAT", "WHERE"), help="one process's part")
     words = parser.parse_args()
     torch.set_num_threads(words.threads)
@@ -180,7 +180,7 @@ def main() -> None:
         print(json.dumps(measure(what, Path(where), words.hops) if what in WAYS else train(what, where)))
         return
     if words.real:
-        methods = ("gap", "caribou")
+        methods = ("hearsay", "gap", "caribou")
         print(json.dumps({name: child("--threads", words.threads, "--one", name, words.real) for name in methods}))
         return
     with tempfile.TemporaryDirectory() as scratch:

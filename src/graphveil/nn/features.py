@@ -67,7 +67,7 @@ class Scaling:
         if how is Scale.SHIFTED:
             units = unit_rows(x)
             shift = units.mean(dim=0)
-            factor = (1 / (units - shift).std().clamp(min=1e-6)).expand(x.shape[1]).clone()
+            factor = (1 / units.sub_(shift).std().clamp(min=1e-6)).expand(x.shape[1]).clone()
         elif how is Scale.COLUMNS:
             shift, factor = x.mean(dim=0), 1 / x.std(dim=0).clamp(min=1e-6)
         return cls(how, shift, factor)

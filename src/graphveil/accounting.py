@@ -140,12 +140,13 @@ def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: flo
     target = require_positive(epsilon, "epsilon")
     quiet = plan_of_noise(1.0)
     if not any(math.isfinite(_first_case(plan_of_noise(noise), delta)) for noise in (1.0, 1e6)):
-        because = (
-            "; ".join(f"step {step.name!r}: {step.why}" for step in quiet.steps if step.claim.infinite)
-            or "at this delta"
-        )
+        exposed = "; ".join(f"step {step.name!r}: {step.why}" for step in quiet.steps if step.claim.infinite)
+        if not exposed:
+            raise Unsupported(
+                f"no amount of noise makes this plan private at delta {delta:.3g}: its claims need a larger one"
+            )
         raise Unsupported(
-            f"no amount of noise makes this method private, because it exposes private data ({because}); "
+            f"no amount of noise makes this method private, because it exposes private data ({exposed}); "
             "use epsilon=inf for a non-private baseline, or a private method"
         )
     if quiet == plan_of_noise(2.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -256,9 +256,9 @@ def test_secure_noise_runs_and_is_wider() -> None:
         {"lipschitz": math.nan},
     ],
 )
-def test_settings_without_a_proof_are_refused(wrong: dict[str, float]) -> None:
+def test_settings_without_a_proof_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        replace(Contractive(1.0, 2), **wrong)  # type: ignore[arg-type]
+        replace(Contractive(1.0, 2), **wrong)
 
 
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, math.inf])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from neighbours import Sketch
 
 import graphveil as gv
+from communities import communities
 from graphveil import accounting
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unsupported
@@ -26,14 +26,9 @@ PRINTED = Eclipse(basis="singular", use="graph", rank=4, hidden=8, epochs=5)
 
 
 def blocks(nodes: int, seed: int, loud: float = 0.5) -> Graph:
-    """Three classes joined within ten times as often; two features tell them, thirty do not."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(nodes) % 3
-    links = np.triu(rng.random((nodes, nodes)) < np.where(y[:, None] == y, 0.10, 0.01), 1)
-    x = rng.standard_normal((nodes, 32))
-    x[:, :3] += 4 * loud * np.eye(3)[y]
-    sketch = Sketch(links | links.T, torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), True)
-    return sketch.graph().per_class_split(5, val=60, test=nodes - 75, seed=seed)
+    """Two features tell the classes, thirty do not."""
+    graph = communities(nodes, seed, width=32, lift=4 * loud)
+    return graph.per_class_split(5, val=60, test=nodes - 75, seed=seed)
 
 
 def plan_of(method: Eclipse, noise: float, reading: Reading = Reading.SOUND) -> Plan:
@@ -178,6 +173,6 @@ def test_approximate_dp_is_what_it_says() -> None:
         {"network": "cnn"},
     ],
 )
-def test_bad_settings_are_refused(wrong: dict[str, object]) -> None:
+def test_bad_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        Eclipse(**wrong)  # type: ignore[arg-type]
+        Eclipse(**wrong)

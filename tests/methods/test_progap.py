@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -41,8 +43,13 @@ def test_a_stage_costs_what_a_hop_of_gap_costs(stages: int, undirected: bool, re
 class Watched(Session):
     """Keeps the rows that every sum was asked of."""
 
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.asked: list[torch.Tensor] = []
+
     def release(self, name: str, query: Query) -> torch.Tensor:
-        self.asked = [*getattr(self, "asked", []), query.keywords["rows"]]  # type: ignore[attr-defined]
+        assert isinstance(query, partial)
+        self.asked.append(query.keywords["rows"])
         return super().release(name, query)
 
 
@@ -60,9 +67,9 @@ def test_every_stage_sums_unit_rows_of_the_one_before(graph: Graph, embedding: i
 
 
 @pytest.mark.parametrize("wrong", [{"stages": 0}, {"stages": 1.5}, {"embedding": -1}])
-def test_bad_settings_are_refused(wrong: dict[str, int]) -> None:
+def test_bad_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(gv.InvalidInput):
-        ProGap(**wrong)  # type: ignore[arg-type]
+        ProGap(**wrong)
 
 
 def test_nodes_are_refused_with_the_reason(graph: Graph) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
+from communities import communities
 from graphveil import accounting
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
@@ -29,13 +31,7 @@ BOTH: list[ReleasedGraph] = [EdgeRand(hidden=8, epochs=5), LapGraph(hidden=8, ep
 
 
 def blocks(nodes: int, seed: int) -> Graph:
-    """Three classes; nodes of one class are joined ten times as often, and features say little."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(nodes) % 3
-    links = np.triu(rng.random((nodes, nodes)) < np.where(y[:, None] == y, 0.10, 0.01), 1)
-    x = rng.standard_normal((nodes, 5)) + 0.5 * np.eye(5)[y]
-    sketch = Sketch(links | links.T, torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), True)
-    return sketch.graph().random_split(seed=seed)
+    return communities(nodes, seed).random_split(seed=seed)
 
 
 def plan_of(method: ReleasedGraph, noise: float, undirected: bool = True) -> Plan:
@@ -150,9 +146,9 @@ def test_another_graph_spends_its_own_budget() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"network": "cnn"}, {"most": 0}, {"most": 1.5}])
-def test_bad_settings_of_edgerand_are_refused(wrong: dict[str, object]) -> None:
+def test_bad_settings_of_edgerand_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        EdgeRand(**wrong)  # type: ignore[arg-type]
+        EdgeRand(**wrong)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, math.nan])

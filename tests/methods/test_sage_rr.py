@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
+from communities import communities
 from graphveil import accounting
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
@@ -26,13 +27,7 @@ QUICK = SageRr(hidden=8, epochs=5)
 
 
 def blocks(nodes: int, seed: int) -> Graph:
-    """Three classes; nodes of one class are joined ten times as often, and features say little."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(nodes) % 3
-    links = np.triu(rng.random((nodes, nodes)) < np.where(y[:, None] == y, 0.10, 0.01), 1)
-    x = rng.standard_normal((nodes, 5)) + 0.5 * np.eye(5)[y]
-    sketch = Sketch(links | links.T, torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y), True)
-    return sketch.graph().random_split(seed=seed)
+    return communities(nodes, seed).random_split(seed=seed)
 
 
 def plan_of(method: SageRr, noise: float, reading: Reading = Reading.SOUND, undirected: bool = True) -> Plan:
@@ -180,9 +175,9 @@ def test_the_name_on_the_command_line() -> None:
     "wrong",
     [{"growth": 0.0}, {"growth": math.inf}, {"count_share": 0.0}, {"count_share": 1.0}, {"answers": "both"}],
 )
-def test_bad_settings_are_refused(wrong: dict[str, float]) -> None:
+def test_bad_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        SageRr(**wrong)  # type: ignore[arg-type]
+        SageRr(**wrong)
 
 
 @pytest.mark.parametrize("unit", ["node", "features", "label"])

@@ -15,7 +15,7 @@ from graphveil.core import Adjacency, Plan, Reading, parse
 from graphveil.graph import Public, Sealed
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
-from graphveil.nn.features import unit_rows
+from graphveil.nn.features import one_scale, unit_rows
 from graphveil.nn.mlp import Dropout
 from graphveil.session import Session
 
@@ -51,14 +51,14 @@ class Dpdgc(EdgeMethod):
     def _sums(self) -> int:
         return 2 if self.rows == Rows.LEARNT else 1
 
-    def released(self, session: Session, posteriors: Tensor) -> Tensor:  # noqa: ARG002
+    def released(self, session: Session, told: Tensor) -> Tensor:  # noqa: ARG002
         """Z, or [A^T R | Z] where W is learnt, each on one common scale, [n, sums c]."""
         rows, seen = residuals(session.public), []
         if self.rows == Rows.LEARNT:
             gradient = session.release("sum", partial(replies, rows=rows))
             rows = unit_rows(gradient)
-            seen.append(_scaled(gradient))
-        seen.append(_scaled(session.release("sum", partial(messages, rows=rows))))
+            seen.append(one_scale(gradient))
+        seen.append(one_scale(session.release("sum", partial(messages, rows=rows))))
         return torch.cat(seen, dim=1)
 
     def width(self, features: int, classes: int) -> int:  # noqa: ARG002
@@ -103,8 +103,3 @@ def residuals(public: Public) -> Tensor:
 def replies(sealed: Sealed, rows: Tensor) -> NeighbourSums:
     """Query: every node hears the public `rows` [n, c] of the nodes that hear it."""
     return NeighbourSums(sealed.adj.transpose(), rows)
-
-
-def _scaled(heard: Tensor) -> Tensor:
-    """Long rows stay longer than short ones: more was heard."""
-    return heard / heard.std().clamp(min=1e-6)

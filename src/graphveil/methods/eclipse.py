@@ -36,8 +36,8 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.method import State
-from graphveil.nn.basis import Basis, Beliefs, Directions, fitted, restored
-from graphveil.nn.features import Scaling
+from graphveil.nn.basis import Basis, fitted, restored
+from graphveil.nn.features import Scaling, one_scale
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.low_rank import Core, EdgeCount, largest_pairs, unflat
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
@@ -163,7 +163,7 @@ class Eclipse(ReleasedGraph):
         scaling = Scaling.fit(public.features(), self.scale)
         x, y = scaling(public.features()), public.labels()
         basis = fitted(x, public, Basis(self.basis), self.rank, self.scale)
-        inputs = self._inputs(session, basis, x)
+        inputs = self._inputs(session, basis.rows(x))
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
         own, heard = self._own(x.shape[1], public.num_classes), self._head(inputs.shape[1], public.num_classes)
         fit_rows(own, x, y, public.train, public.val, recipe)
@@ -178,24 +178,25 @@ class Eclipse(ReleasedGraph):
             return super().serve(session, state)
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
-        basis = restored(state, public)
-        columns = basis.rows(x[:1]).shape[1] * (1 if public.undirected else 2)
-        if state["heard.layers.0.weight"].shape[1] != columns:
-            raise InvalidInput("eclipse serves graphs that are directed if and only if the training graph was")
-        inputs = self._inputs(session, basis, x)
+        rows = restored(state, public).rows(x)
+        if state["heard.layers.0.weight"].shape[1] != rows.shape[1] * (1 if public.undirected else 2):
+            kind = "a directed graph" if public.undirected else "an undirected graph"
+            raise InvalidInput(f"this eclipse was trained on {kind} and this graph is not one; train on it instead")
+        inputs = self._inputs(session, rows)
         own = restore(self._own(x.shape[1], public.num_classes), state, "own.")
         heard = restore(self._head(inputs.shape[1], public.num_classes), state, "heard.")
         words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)
         return {**state, "logits": words[0] + state["mix"] * words[1]}
 
-    def _inputs(self, session: Session, basis: Directions | Beliefs, x: Tensor) -> Tensor:
-        """Q C on one common scale, float32 [n, p]; [Q C | Q C^T] if directed, for those who link to a node as well."""
-        rows = basis.rows(x)
+    def _inputs(self, session: Session, rows: Tensor) -> Tensor:
+        """Q C on one common scale, float32 [n, p]; [Q C | Q C^T] if directed, for those who link to a node as well.
+
+        rows: Q, [n, p].
+        """
         core = self._released(session, rows)
         if not session.plan.adjacency.undirected:
             core = torch.cat([core, core.T], dim=1)
-        heard = rows.double() @ core
-        return (heard / heard.std().clamp(min=1e-6)).float()
+        return one_scale(rows.double() @ core).float()
 
     def _own(self, width: int, classes: int) -> Perceptron:
         return Perceptron((width, *[2 * self.hidden] * (self.layers - 1), classes), self.dropout, input_dropout=0.2)

@@ -14,20 +14,20 @@ from functools import partial
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.arcs import arcs_of
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
 from graphveil.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
-from graphveil.nn.features import Scale, Scaling, standard
+from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
+from graphveil.nn.released_graph import graph_of
 from graphveil.session import Session
 
 _WHY = "docs/methods/hearsay.md"
@@ -90,27 +90,33 @@ class Hearsay(Method):
         folds = public.learnt(
             f"folds {self.folds} {self.hidden} {self.scale}", lambda: Folds.fit(x, public, self.folds, self.hidden)
         )
-        beliefs = folds.log_beliefs(x)
-        inputs, weights = standard(beliefs), dict(folds.state())
-        train, hear = public.train.nonzero().ravel(), self._channel(session)
-        for hop in range(self.hops):
-            inputs = torch.cat([inputs, _scaled(hear(self.said(public, beliefs)))], dim=1)
+        train, weights = public.train.nonzero().ravel(), dict(folds.state())
+
+        def learnt(hop: int, inputs: Tensor) -> nn.Module:
             head = self._head(inputs.shape[1], public.num_classes)
             fit_in_batches(head, inputs, public.labels(), train, Sweeps(15, learning_rate=1e-2, weight_decay=1e-4))
-            beliefs = predicted(head, inputs).log_softmax(dim=1)
-            weights |= with_prefix(f"head.{hop}.", head.state_dict())
-        return {**weights, **scaling.state(), "logits": beliefs}
+            weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
+            return head
+
+        logits = self._listened(session, folds.log_beliefs(x), learnt)
+        return {**weights, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
-        beliefs = Folds.restore(state, public).log_beliefs(x)
+
+        def known(hop: int, inputs: Tensor) -> nn.Module:
+            return restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
+
+        return {**state, "logits": self._listened(session, Folds.restore(state, public).log_beliefs(x), known)}
+
+    def _listened(self, session: Session, beliefs: Tensor, head: Callable[[int, Tensor], nn.Module]) -> Tensor:
+        """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop."""
         inputs, hear = standard(beliefs), self._channel(session)
         for hop in range(self.hops):
-            inputs = torch.cat([inputs, _scaled(hear(self.said(public, beliefs)))], dim=1)
-            head = restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
-            beliefs = predicted(head, inputs).log_softmax(dim=1)
-        return {**state, "logits": beliefs}
+            inputs = torch.cat([inputs, one_scale(hear(self.said(session.public, beliefs)))], dim=1)
+            beliefs = predicted(head(hop, inputs), inputs).log_softmax(dim=1)
+        return beliefs
 
     def _channel(self, session: Session) -> Callable[[Tensor], Tensor]:
         """From what every node says, [n, k], to what every node hears, [n, k]."""
@@ -120,9 +126,8 @@ class Hearsay(Method):
         assert isinstance(act, FlippedEdges)
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MOST * nodes / (2 if act.undirected else 1)
-        sources, targets = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs))).numpy()
-        found = arcs_of(sources, targets, nodes, "answer")
-        graph = (found.both_ways() if act.undirected else found).pack()
+        answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
+        graph = graph_of(answers, nodes, act.undirected)
         return lambda rows: neighbour_sum(graph, rows).float()
 
     def said(self, public: Public, beliefs: Tensor) -> Tensor:
@@ -142,8 +147,3 @@ class Hearsay(Method):
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(folds=2, hidden=4, head=4)
         return small, replace(small, hops=2, degree=0.0), replace(small, hops=2, channel="pairs")
-
-
-def _scaled(sums: Tensor) -> Tensor:
-    """On one common scale, like the sums [n, k]."""
-    return sums / sums.std().clamp(min=1e-6)

@@ -8,12 +8,13 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-from graphveil.arcs import Csr, arcs_of
+from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
 from graphveil.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.sage import Sage
+from graphveil.nn.released_graph import graph_of
 from graphveil.session import Session
 
 _BOTH_ARCS = (
@@ -73,9 +74,7 @@ class SageRr(Sage):
         nodes = session.public.num_nodes
         edges = float(session.release("count", partial(counted, undirected=act.undirected)))
         share = act.share(int(row_starts(nodes, act.undirected)[-1]), edges, self.growth * edges)
-        sources, targets = session.release("flips", partial(asked, share=share)).numpy()
-        flipped = arcs_of(sources, targets, nodes, "flipped edge")
-        return (flipped.both_ways() if act.undirected else flipped).pack()
+        return graph_of(session.release("flips", partial(asked, share=share)), nodes, act.undirected)
 
     @classmethod
     def name(cls) -> str:

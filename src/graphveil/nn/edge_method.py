@@ -69,7 +69,6 @@ class EncoderMethod(Method):
         """An encoder trained on public features and labels, once for all runs on this graph, and its scaling."""
         scaling = Scaling.fit(public.features(), self.scale)
         encoder = self._encoder(public.num_features, public.num_classes)
-
         recipe = Recipe(self.epochs, self.learning_rate, weight_decay=5e-4, patience=20)
 
         def weights() -> State:
@@ -94,8 +93,8 @@ class EdgeMethod(EncoderMethod):
     """A head reads [log posteriors of the encoder | what was released about edges]: only `released` reads edges."""
 
     @abstractmethod
-    def released(self, session: Session, posteriors: Tensor) -> Tensor:
-        """What the private edges tell, [n, k], from the encoder's class posteriors [n, c]."""
+    def released(self, session: Session, told: Tensor) -> Tensor:
+        """What the private edges tell, [n, k], from what `_told` made of the encoder, by default posteriors [n, c]."""
 
     @abstractmethod
     def width(self, features: int, classes: int) -> int:

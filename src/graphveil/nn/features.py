@@ -31,10 +31,15 @@ def unit_rows(x: Tensor) -> Tensor:
     return torch.nn.functional.normalize(x, dim=1)
 
 
+def one_scale(rows: Tensor) -> Tensor:
+    """All entries divided by their common standard deviation, [n, k]: long rows stay longer than short ones."""
+    # A single entry has no deviation but 0.
+    return rows / rows.std(correction=min(1, rows.numel() - 1)).clamp(min=1e-6)
+
+
 def standard(scores: Tensor) -> Tensor:
     """Rows less their mean, on one common scale, [n, c]."""
-    centred = scores - scores.mean(dim=1, keepdim=True)
-    return centred / centred.std().clamp(min=1e-6)
+    return one_scale(scores - scores.mean(dim=1, keepdim=True))
 
 
 def by_record(x: Tensor, scale: Scale | str) -> Tensor:

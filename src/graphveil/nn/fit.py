@@ -40,7 +40,7 @@ def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
     for _ in track(range(recipe.epochs), "training"):
         module.train()
         optimiser.zero_grad()
-        cross_entropy(train.logits(), train.y).backward()  # type: ignore[no-untyped-call]
+        cross_entropy(train.logits(), train.y).backward()  # type: ignore[no-untyped-call]  # torch does not type it
         optimiser.step()
         if not len(val.y):
             continue
@@ -94,7 +94,7 @@ def fit_in_batches(module: nn.Module, x: Tensor, y: Tensor, rows: Tensor, sweeps
         batch = batches[step]
         optimiser.zero_grad()
         loss = cross_entropy(module(x[batch]).flatten(0, -2), y[batch].flatten(), reduction="sum")
-        (loss / len(batch)).backward()  # type: ignore[no-untyped-call]
+        (loss / len(batch)).backward()  # type: ignore[no-untyped-call]  # torch does not type it
         optimiser.step()
         cycle.step()
     module.eval()

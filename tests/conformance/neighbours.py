@@ -14,14 +14,18 @@ from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
 from graphveil.mechanisms.contractive import Contractive, convergence
+from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
+from graphveil.mechanisms.noisy_counts import NoisyCounts
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.settling import Settling, Unsettled
+from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.noise import Seeded
 from graphveil.sampling.subgraphs import Subgraphs
@@ -134,6 +138,9 @@ class Probe(Session):
         if isinstance(step.act, FlippedEdges | TopPairs):
             self.worst = max(self.worst, answers_move(step, step.act, query, self.here, self.there))
             return self.session.release(name, query)
+        if isinstance(step.act, Settling):
+            self.worst = max(self.worst, settling_move(step, step.act, query, self.here, self.there))
+            return self.session.release(name, query)
         pair = []
         for sealed in (self.here, self.there):
             with sealed.opened():
@@ -197,6 +204,34 @@ def answers_move(step: Step, act: FlippedEdges | TopPairs, query: Query, here: S
     return len(changed) / next(moved for moved in (1, 2) if step.claim == act.curve(moved))
 
 
+def settling_move(step: Step, act: Settling, query: Query, here: Sealed, there: Sealed) -> float:
+    """How far the log chances of all moves differ along one way of settling, as a share of what is charged."""
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    if any(not np.array_equal(vars(asked[0])[part], vars(asked[1])[part]) for part in ("home", "lean", "order")):
+        return math.inf
+    settled = act.apply(here, lambda _: asked[0], Seeded(1)).numpy()
+    first, second = (log_chances(act, each, settled) for each in asked)
+    moved = sum(float(np.abs(a - b).max()) for a, b in zip(first, second, strict=True))
+    assert isinstance(step.claim, PureCurve)
+    return moved / step.claim.epsilon
+
+
+def log_chances(act: Settling, asked: Unsettled, settled: Ids) -> list[Floats]:
+    """Log chances [k] of every node's move, in turn, when all nodes before it have moved as `settled` says."""
+    home, chances = asked.home.copy(), []
+    for node in asked.order:
+        heard = asked.adj.indices[asked.adj.indptr[node] : asked.adj.indptr[node + 1]]
+        lean = asked.lean[node]
+        exponents = np.bincount(home[heard], minlength=len(lean)) / act.scale + np.maximum(lean, lean.max() - 64)
+        exponents = np.maximum(exponents, exponents.max() - 32)
+        chances.append(exponents - np.logaddexp.reduce(exponents))
+        home[node] = settled[node]
+    return chances
+
+
 def claimed_move(step: Step) -> tuple[int, float]:
     """(norm, length): how far the claim says a neighbour can move the bounded query, given the coins."""
     act, claim = step.act, step.claim
@@ -210,6 +245,10 @@ def claimed_move(step: Step) -> tuple[int, float]:
         return 2, claim.mu * act.std * act.clip
     if isinstance(act, Laplace) and isinstance(claim, LaplaceCurve):
         return 1, claim.epsilon * act.scale * act.clip
+    if isinstance(act, Tally) and isinstance(claim, LaplaceCurve):
+        return 1, claim.epsilon * act.scale
+    if isinstance(act, NoisyCounts) and isinstance(claim, PureCurve):
+        return 1, claim.epsilon * act.scale
     if isinstance(act, Contractive) and isinstance(claim, GaussianCurve):
         hop = claim.mu * act.std / math.sqrt(convergence(act.lipschitz, act.hops))
         # Every hop moves at most this far, and shrinks what the hops before it moved.

@@ -29,10 +29,13 @@ from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
 from graphveil.mechanisms.laplace import Laplace
+from graphveil.mechanisms.noisy_counts import Grouped, NoisyCounts
 from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.mechanisms.randomised_response import RandomisedResponse
+from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
+from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.noise import Secure, Seeded, Source
@@ -79,6 +82,12 @@ def world_of(act: Mechanism) -> World | None:
         return World(_yeses(act, True), _yeses(act, False), act.curve(1))
     if isinstance(act, TopPairs):
         return World(_named(act, True), _named(act, False), act.curve(1))
+    if isinstance(act, Tally):
+        return World(_marked(act, True), _marked(act, False), act.curve(1))
+    if isinstance(act, Settling):
+        return World(_settled(act, True), _settled(act, False), act.curve(2))
+    if isinstance(act, NoisyCounts):
+        return World(_heard(act, True), _heard(act, False), act.curve(1))
     if isinstance(act, NoisyMax):
         moved = max(1, round(act.scale))
         return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
@@ -230,6 +239,40 @@ def _named(act: TopPairs, present: bool) -> Callable[[int, Source], Floats]:
     return draw
 
 
+def _marked(act: Tally, present: bool) -> Callable[[int, Source], Floats]:
+    """One contribution, or none, leaves far more marks in the only cell than it may."""
+    asked = Marks(np.zeros((int(present), act.marks + 5), np.int64), 1)
+    return _repeated(act, lambda _: asked)
+
+
+def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
+    """Pairs of nodes in one of eight communities, joined or not: how often a node of the pair settles in that one.
+
+    Pairs share no edge with others, so one graph holds all runs.
+    """
+
+    def draw(runs: int, source: Source) -> Floats:
+        ids = np.arange(2 * runs)
+        adj = Csr.from_edge_index(ids, ids ^ 1, len(ids)) if present else Csr.empty(len(ids))
+        asked = Unsettled(adj, np.zeros(len(ids), np.int64), np.zeros((len(ids), 8)), ids)
+        out = act.apply(NOTHING, lambda _: asked, source).reshape(runs, 2)
+        return (out == 0).sum(dim=1).double().numpy() + ((out[:, 0] == out[:, 1]) & (out[:, 0] > 0)).double().numpy()
+
+    return draw
+
+
+def _heard(act: NoisyCounts, present: bool) -> Callable[[int, Source], Floats]:
+    """Every even node speaks to the next odd one, or none does; the statistic is the count of the odd one."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        ids = np.arange(0, 2 * runs, 2)
+        adj = Csr.from_edge_index(ids, ids + 1, 2 * runs) if present else Csr.empty(2 * runs)
+        asked = Grouped(adj, torch.zeros(2 * runs, dtype=torch.int64), 1)
+        return act.apply(NOTHING, lambda _: asked, source)[1::2, 0].double().numpy()
+
+    return draw
+
+
 def _votes(act: NoisyMax, winner: int, moved: int) -> Callable[[int, Source], Floats]:
     """`moved` rows change from one vertex to another; the statistic counts the votes for vertex 0 minus 1."""
 
@@ -289,7 +332,7 @@ def quieter(act: Mechanism) -> Mechanism:
     """The same mechanism with half its noise."""
     if isinstance(act, Gaussian):
         return replace(act, std=act.std / 2)
-    if isinstance(act, Laplace | NoisyMax):
+    if isinstance(act, Laplace | NoisyCounts | NoisyMax):
         return replace(act, scale=act.scale / 2)
     assert isinstance(act, RandomisedResponse | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
@@ -300,6 +343,8 @@ PLAIN = [
     Gaussian(4.0, clip=0.5),
     Laplace(1.0),
     Laplace(10.0, clip=2.0),
+    NoisyCounts(1.0),
+    NoisyCounts(3.0),
     NoisyMax(1.0),
     NoisyMax(0.5),
     RandomisedResponse(1.0),

@@ -1,0 +1,218 @@
+"""PrivGraph (Yuan, Zhang, Du, Chen, Cheng & Sun, USENIX Security 2023): a graph drawn from communities, edge level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from typing import Self
+
+import numpy as np
+import torch
+
+from graphveil.arcs import Csr, Ids
+from graphveil.core import (
+    Adjacency,
+    Floats,
+    InvalidInput,
+    Plan,
+    Reading,
+    Step,
+    parse,
+    require_whole,
+)
+from graphveil.graph import Public, Sealed
+from graphveil.mechanisms.settling import Settling, Unsettled
+from graphveil.mechanisms.tally import Marks, Tally
+from graphveil.method import State
+from graphveil.nn.features import Scaling
+from graphveil.nn.folds import Folds
+from graphveil.nn.louvain import louvain
+from graphveil.nn.mlp import restore
+from graphveil.nn.released_graph import ReleasedGraph, graph_of
+from graphveil.sampling.community_graph import Blocks, norm_sub
+from graphveil.session import Session
+
+_WHY = "docs/methods/privgraph.md"
+
+_FOLDS, _HIDDEN = 5, 128
+
+_LARGEST = 1e12
+"""Noisy counts are read as at most this, so that no sum overflows."""
+
+_SUPER_NODES = 2048
+"""Super-nodes at most: their weights are a dense matrix."""
+
+
+class Communities(StrEnum):
+    """Where communities start. PUBLIC: what perceptrons make of the features; LOUVAIN: a noisy graph of super-nodes."""
+
+    PUBLIC = "public"
+    LOUVAIN = "louvain"
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Communities before nodes move: home: int64 [n], in 0..k-1; lean: log weights of every node's choices [n, k]."""
+
+    home: Ids
+    lean: Floats
+
+
+@dataclass(frozen=True)
+class PrivGraph(ReleasedGraph):
+    """Nodes settle in communities; noisy degrees inside and edge counts between them give a graph, which is trained on.
+
+    The whole budget is 1 / noise. `move_share` of it lets nodes move, `start_share` pays for the graph of super-nodes
+    of `group` nodes each (LOUVAIN only), the rest for degrees and counts. `lean`: the weight of public log posteriors
+    when nodes move (PUBLIC only). At most `most` edges are expected.
+    """
+
+    network: str = "sage"
+    communities: str = "public"
+    move_share: float = 0.5
+    start_share: float = 1 / 3
+    lean: float = 4.0
+    group: int = 20
+    most: int = 2_000_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse(Communities, self.communities, "communities")
+        require_whole(self, "group", "most")
+        if min(self.group, self.most) < 1:
+            raise InvalidInput(f"privgraph needs group and most of at least 1, got {self.group} and {self.most}")
+        if not (0 < self.move_share < 1 and 0 < self.start_share < 1):
+            raise InvalidInput("move_share and start_share must lie strictly between 0 and 1")
+        if not self._start() + self.move_share < 1:
+            raise InvalidInput(f"move_share + start_share must leave a rest, got {self.move_share + self.start_share}")
+        if not 0 <= self.lean < math.inf:
+            raise InvalidInput(f"lean must be a finite number of at least 0, got {self.lean}")
+
+    def _start(self) -> float:
+        return self.start_share if self.communities == Communities.LOUVAIN else 0.0
+
+    # --- What is asked. ---
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        hear = 2 if adjacency.undirected else 1
+        move = Settling(hear * noise / self.move_share)
+        extract = Tally(2 * noise / (1 - self._start() - self.move_share), marks=2)
+        steps = [Step("move", move, move.curve(hear), 1, why=_WHY), Step("extract", extract, extract.curve(1), 1, _WHY)]
+        if self._start():
+            start = Tally(noise / self.start_share)
+            steps.insert(0, Step("start", start, start.curve(1), 1, why=_WHY))
+        return Plan(adjacency, reading, tuple(steps))
+
+    # --- What runs. ---
+
+    def arcs(self, session: Session) -> Csr:
+        """The arcs of a graph drawn from what was released."""
+        if self.communities == Communities.LOUVAIN:
+            return self._drawn(session, self._found(session))
+        public = session.public
+        return self._drawn(session, self._told(public, self._folds(public), Scaling.fit(public.features(), self.scale)))
+
+    def fit(self, session: Session) -> State:
+        state = super().fit(session)
+        folds = self._folds(session.public).state() if self.communities == Communities.PUBLIC else {}
+        return {**state, **folds}
+
+    def serve(self, session: Session, state: State) -> State:
+        if self.communities == Communities.LOUVAIN:
+            return super().serve(session, state)
+        # On another graph communities come from the networks of the first: its own labels may be what is asked for.
+        public, scaling = session.public, Scaling.restore(state, self.scale)
+        operator = self.operator(self._drawn(session, self._told(public, Folds.restore(state, public), scaling)))
+        stack = restore(self._stack(public.num_features, public.num_classes), state, "net.")
+        with torch.no_grad():
+            return {**state, "logits": stack(scaling(public.features()), operator)}
+
+    def _folds(self, public: Public) -> Folds:
+        """Perceptrons on public features and labels, made once for all runs on this graph."""
+        if not bool(public.train.any()):
+            raise InvalidInput(
+                'communities="public" learns from training labels; without any use communities="louvain"'
+            )
+        x = Scaling.fit(public.features(), self.scale)(public.features())
+        return public.learnt(f"folds {_FOLDS} {_HIDDEN} {self.scale}", lambda: Folds.fit(x, public, _FOLDS, _HIDDEN))
+
+    def _told(self, public: Public, folds: Folds, scaling: Scaling) -> Start:
+        """One community per class, in which the perceptrons that never saw a node's label put it."""
+        told = folds.log_beliefs(scaling(public.features())).double()
+        return Start(told.argmax(dim=1).numpy(), (self.lean * told).numpy())
+
+    def _found(self, session: Session) -> Start:
+        """Louvain's communities of a noisy graph of random super-nodes."""
+        nodes = session.public.num_nodes
+        count = min(-(-nodes // self.group), _SUPER_NODES)
+        # The groups are drawn before anything is read: they know nothing of the edges.
+        groups = torch.randperm(nodes).numpy() % count
+        upper, lower = np.tril_indices(count)
+        told = released(session, "start", partial(super_edges, groups=groups, count=count))
+        weights = np.zeros((count, count))
+        weights[upper, lower] = norm_sub(told)
+        home = louvain(weights + weights.T)[groups]
+        return Start(home, np.zeros((nodes, int(home.max()) + 1)))
+
+    def _drawn(self, session: Session, start: Start) -> Csr:
+        """Nodes move, the communities are measured, and a graph like them is drawn."""
+        nodes, undirected = session.public.num_nodes, session.plan.adjacency.undirected
+        order = torch.randperm(nodes).numpy()
+        home = session.release("move", partial(unsettled, start=start, order=order)).numpy()
+        # Empty communities would only add cells with nothing but noise in them.
+        home = np.unique(home, return_inverse=True)[1]
+        told = released(session, "extract", partial(measured, home=home))
+        # An edge between communities marks its cell twice.
+        blocks = Blocks.fitted(home, told[:nodes], told[nodes:] / 2, self.most)
+        rng = np.random.default_rng(int(torch.randint(2**62, ())))
+        pairs = blocks.draw(rng)
+        if not undirected:
+            # Directions are not modelled: every arc points either way.
+            pairs = np.where(rng.random(pairs.shape[1]) < 0.5, pairs, pairs[::-1])
+        return graph_of(torch.from_numpy(pairs), nodes, undirected)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        small = cls(hidden=4, epochs=2)
+        return small, replace(small, network="gin", communities="louvain", move_share=0.4, group=2, most=50)
+
+
+def released(session: Session, step: str, query: partial[Marks]) -> Floats:
+    """Noisy counts as numbers that can be summed, float64 [size]."""
+    return np.asarray(session.release(step, query).double().clamp(-_LARGEST, _LARGEST).numpy())
+
+
+# --- Queries. ---
+
+
+def super_edges(sealed: Sealed, groups: Ids, count: int) -> Marks:
+    """Query: every edge marks the pair of groups that it joins, which may be one group twice; pairs a >= b."""
+    first, second = (groups[side] for side in edges(sealed.adj, sealed.public.undirected))
+    upper, lower = np.maximum(first, second), np.minimum(first, second)
+    return Marks((upper * (upper + 1) // 2 + lower)[:, None], count * (count + 1) // 2)
+
+
+def unsettled(sealed: Sealed, start: Start, order: Ids) -> Unsettled:
+    """Query: where the nodes want to live, in turn; all but the arcs is public or was released before."""
+    return Unsettled(sealed.adj, start.home, start.lean, order)
+
+
+def measured(sealed: Sealed, home: Ids) -> Marks:
+    """Query: an edge inside a community marks both its ends, one between communities marks their pair twice.
+
+    Cells: the n nodes, then the pairs a > b of communities, at n + a (a - 1) / 2 + b.
+    """
+    ends = np.stack(edges(sealed.adj, sealed.public.undirected))
+    upper, lower = home[ends].max(axis=0), home[ends].min(axis=0)
+    nodes, count = len(home), int(home.max()) + 1
+    between = nodes + upper * (upper - 1) // 2 + lower
+    return Marks(np.where(upper == lower, ends, between).T, nodes + count * (count - 1) // 2)
+
+
+def edges(adj: Csr, undirected: bool) -> tuple[Ids, Ids]:
+    """The two ends of every edge, or of every arc of a directed graph, int64 [m] each."""
+    sources, targets = adj.indices, adj.targets()
+    once = sources < targets if undirected else sources != targets
+    return sources[once], targets[once]

@@ -19,8 +19,8 @@ from graphveil import cli, discover
 from graphveil.cli import app
 
 COMMANDS = (
-    "methods", "datasets", "account", "train", "infer", "demo", "data", "data pack", "ledger", "ledger open",
-    "ledger show", "bench", "bench run", "bench show",
+    "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
+    "ledger open", "ledger show", "bench", "bench run", "bench show",
 )  # fmt: skip
 
 
@@ -102,13 +102,18 @@ def test_infinity_is_valid_json() -> None:
         ("train gap --unit edge --epsilon 1", "name one dataset"),
         ("train gap social --unit edge --epsilon 1 --split public", "split"),
         ("infer nowhere", "not a complete release folder"),
+        ("release-graph gap social --epsilon 1 --out OUT", "these methods do: eclipse, edgerand, lapgraph"),
+        ("release-graph eclipse social --epsilon 1 --out OUT", 'pass use="graph"'),
+        ("release-graph lapgraph social --epsilon 1 --out OUT --format xlsx", "parquet, csv"),
+        ("release-graph lapgraph social --epsilon 1 --out OUT --hopps 2", "--count-share"),
+        ("release-graph lapgraph social --epsilon 1 --unit node --out OUT", "does not protect"),
         ("bench run nowhere", "nowhere"),
     ],
 )
 def test_errors_are_one_sentence_and_exit_code_2(
-    words: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["graphveil", *words.split()])
+    monkeypatch.setattr(sys, "argv", ["graphveil", *words.replace("OUT", str(tmp_path / "out")).split()])
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 2
@@ -183,6 +188,7 @@ def test_no_hyper_parameter_hides_behind_an_option() -> None:
         "packed",
         "split_seed",
         "secure",
+        "format",
         "ledger",
         "out",
         "record",
@@ -222,3 +228,42 @@ def test_predictions_say_that_new_edges_were_not_read(tables: tuple[str, str], t
     trained = run("train", "gap", *mine, "--unit", "edge", "--epsilon", "2", "--epochs", "2", "--out", model)
     assert trained.exit_code == 0, trained.output
     assert "were not read" in run("infer", model, *mine).stdout
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv"])
+def test_a_graph_is_released_from_your_own_tables(tables: tuple[str, str], tmp_path: Path, format: str) -> None:
+    mine = ("--edges", tables[0], "--nodes", tables[1])
+    book, out = str(tmp_path / "ledger.db"), str(tmp_path / "noisy")
+    run("ledger", "open", book, *mine, "--unit", "edge", "--epsilon", "3", "--delta", "1e-5")
+    budget = ("--epsilon", "2", "--delta", "1e-5", "--ledger", book)
+    words = ("release-graph", "lapgraph", *mine, *budget, "--count-share", "0.1", "--format", format, "--out", out)
+    answer = parsed(*words, "--quiet", "--json")
+    assert (answer["nodes"], answer["undirected"], answer["file"]) == (12, True, f"edges.{format}")
+    assert answer["certificate"]["epsilon"] <= 2
+    assert answer["certificate"]["provenance"]["secure"]
+    made = gv.ReleasedEdges.load(out)
+    assert (made.num_nodes, made.edges.shape[1]) == (12, answer["edges"])
+    assert [row["committed"] for row in parsed("ledger", "show", book, "--entries", "--json")] == [True]
+    over = run(*words)
+    assert isinstance(over.exception, gv.Overspent)
+    seeded = run(*words[:6], "--epsilon", "2", "--seed", "0", "--format", format, "--out", out)
+    assert "NOT FOR RELEASE" in seeded.stdout
+    assert "rows of the node table in their order" in seeded.stdout
+
+
+def test_a_graph_that_cannot_be_written_spends_nothing(
+    tables: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = ("--edges", tables[0], "--nodes", tables[1])
+    book, foreign = tmp_path / "ledger.db", tmp_path / "photos"
+    foreign.mkdir()
+    (foreign / "cat.jpg").write_text("meow")
+    run("ledger", "open", str(book), *mine, "--unit", "edge", "--epsilon", "3", "--delta", "1e-5")
+    words = ("release-graph", "lapgraph", *mine, "--epsilon", "2", "--delta", "1e-5", "--ledger", str(book), "--out")
+    assert isinstance(run(*words, str(foreign)).exception, gv.InvalidInput)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.setattr(cli, "_graph", lambda *_: pytest.fail("the data were read"))
+    missing = run(*words, str(tmp_path / "noisy")).exception
+    assert isinstance(missing, gv.MissingExtra)
+    assert "pip install graphveil[parquet]" in str(missing)
+    assert gv.Ledger(book).entries() == []

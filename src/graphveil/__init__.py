@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from graphveil.ledger import Ledger
     from graphveil.method import Method
     from graphveil.packed import open_packed, pack
+    from graphveil.released_edges import ReleasedEdges
     from graphveil.session import Session
-    from graphveil.training import infer, train
+    from graphveil.training import infer, release_graph, train
 
 _HOMES = {
     "certificate": ("Certificate", "Release", "load"),
@@ -54,8 +55,9 @@ _HOMES = {
     "ledger": ("Ledger",),
     "method": ("Method",),
     "packed": ("open_packed", "pack"),
+    "released_edges": ("ReleasedEdges",),
     "session": ("Session",),
-    "training": ("infer", "train"),
+    "training": ("infer", "release_graph", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("accounting", "datasets", "methods")
@@ -76,6 +78,7 @@ __all__ = [
     "Public",
     "Reading",
     "Release",
+    "ReleasedEdges",
     "Sealed",
     "Session",
     "Step",
@@ -89,6 +92,7 @@ __all__ = [
     "methods",
     "open_packed",
     "pack",
+    "release_graph",
     "train",
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -33,7 +32,7 @@ from graphveil.core import (
     Unsupported,
     require_delta,
 )
-from graphveil.folders import require_only, written_whole
+from graphveil.folders import MANIFEST, parse_json, read_public, require_only, require_schema, write_public
 from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
 
@@ -143,13 +142,13 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Rebuild and check a certificate; raises `Tampered` when the numbers do not follow from the plan."""
-        return cls.rebuild(_parse(text))
+        return cls.rebuild(parse_json(text, SCHEMA))
 
     @classmethod
     def rebuild(cls, described: Any) -> Certificate:
         """Inverse of `describe`."""
         try:
-            _require_schema(described)
+            require_schema(described, SCHEMA)
             sound = described["sound"]
             made = cls(
                 rebuild_plan(described["plan"]),
@@ -314,13 +313,7 @@ class Release:
             "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
             "card.txt": (self.certificate.card() + "\n").encode(),
         }
-        hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
-        contents["manifest.json"] = json.dumps({"schema": SCHEMA, "sha256": hashes}, indent=2).encode()
-        with written_whole(target) as fresh:
-            # A release is made to be given away.
-            fresh.chmod(0o755)
-            for name, body in contents.items():
-                (fresh / name).write_bytes(body)
+        write_public(target, contents, SCHEMA)
         return target
 
     def _describe(self) -> dict[str, Any]:
@@ -344,17 +337,8 @@ class Release:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
-    manifest = _parse(_read(folder / "manifest.json").decode(errors="replace"))
-    _require_schema(manifest)
-    hashes = manifest.get("sha256")
-    if not isinstance(hashes, dict) or set(hashes) != set(_FILES):
-        raise Tampered(f"{folder} does not list exactly the files {', '.join(_FILES)}")
-    contents = {name: _read(folder / name) for name in _FILES}
-    for name, body in contents.items():
-        if hashlib.sha256(body).hexdigest() != hashes[name]:
-            raise Tampered(f"{folder / name} was altered or truncated after it was saved")
-    described = _parse(contents["release.json"].decode(errors="replace"))
-    _require_schema(described)
+    contents = read_public(folder, _FILES, SCHEMA)
+    described = parse_json(contents["release.json"], SCHEMA)
     try:
         method = discover.rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
@@ -367,39 +351,21 @@ def load(path: str | os.PathLike[str]) -> Release:
 
 
 def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:
-    """Accuracy and macro F1 of predicted classes, both int64 [n]."""
+    """Accuracy and macro F1, over the classes that occur, of predicted classes, both int64 [n]."""
     hits = predicted == truth
-    f1 = []
-    for label in range(num_classes):
-        said, is_ = predicted == label, truth == label
-        if bool(is_.any()):
-            f1.append(2 * float((said & is_).sum()) / float(said.sum() + is_.sum()))
+    f1 = [class_f1(predicted, truth, label) for label in range(num_classes) if bool((truth == label).any())]
     return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
+
+
+def class_f1(predicted: Tensor, truth: Tensor, label: int) -> float:
+    """F1 of one class against the rest, both int64 [n]; 0 if nobody has the class or is said to."""
+    said, is_ = predicted == label, truth == label
+    return 2 * float((said & is_).sum()) / max(float(said.sum() + is_.sum()), 1.0)
 
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
-    require_only(path, (*_FILES, "manifest.json"), "a release folder")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Tampered(f"{path} is missing or unreadable: not a complete release folder") from error
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Tampered(f"not valid JSON: {error}") from error
-
-
-def _require_schema(described: Any) -> None:
-    if not isinstance(described, dict) or described.get("schema") != SCHEMA:
-        found = described.get("schema") if isinstance(described, dict) else None
-        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {SCHEMA}")
+    require_only(path, (*_FILES, MANIFEST), "a release folder")
 
 
 def _plain(value: float) -> float | str:

@@ -213,6 +213,65 @@ def train(
         _print_release(release, entry, out)
 
 
+@app.command(cls=MethodCommand, epilog=_HYPER)
+def release_graph(
+    context: typer.Context,
+    method: MethodName,
+    out: Annotated[Path, typer.Option(help="Folder for the edge list and its certificate.")],
+    dataset: Data = None,
+    unit: Unit = "edge",
+    epsilon: Epsilon = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    reading: Reading = "sound",
+    edges: Edges = None,
+    nodes: Nodes = None,
+    packed: Packed = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: Split = "random",
+    split_seed: SplitSeed = 0,
+    seed: Seed = None,
+    secure: Secure = False,
+    ledger: LedgerFile = None,
+    format: Annotated[str, typer.Option(help="Of the edge list: parquet or csv.")] = "parquet",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a perturbed graph, with its certificate, for use in any tool. No model is trained.
+
+    The columns source and target hold positions 0, 1, ... of the nodes: rows of the node table in their order. An
+    undirected edge is listed once. graph.json, and the Parquet file's metadata, give the number of nodes.
+    """
+    import graphveil as gv
+    from graphveil.core import parse
+    from graphveil.released_edges import Format, require_writable
+
+    made, kind = _build(method, context.obj), parse(Format, format, "format")
+    require_writable(out, kind)
+    _require_room(out)
+    with _progress(quiet):
+        graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
+        released = gv.release_graph(
+            graph,
+            made,
+            epsilon=epsilon,
+            noise=noise,
+            delta=delta,
+            unit=unit,
+            reading=reading,
+            seed=seed,
+            secure=True if secure else None,
+            ledger=None if ledger is None else gv.Ledger(ledger),
+        )
+    released.save(out, kind)
+    if as_json:
+        sizes = {"nodes": released.num_nodes, "edges": released.edges.shape[1], "undirected": released.undirected}
+        _print_json({"folder": str(out), "file": kind.file, **sizes, "certificate": released.certificate.describe()})
+    else:
+        typer.echo(f"{released.card()}\n  saved       {out / kind.file}")
+
+
 @app.command()
 def infer(
     release: Annotated[Path, typer.Argument(help="Release folder, as written by `train --out`.")],

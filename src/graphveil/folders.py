@@ -1,14 +1,19 @@
-"""Folders that appear complete or not at all, and replace nothing but their own kind."""
+"""Folders that appear complete or not at all, replace nothing but their own kind, and tell if they were altered."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from graphveil.core import InvalidInput
+from graphveil.core import InvalidInput, Tampered
+
+MANIFEST = "manifest.json"
 
 
 def require_only(path: Path, files: Collection[str], what: str) -> None:
@@ -30,3 +35,50 @@ def written_whole(target: Path) -> Iterator[Path]:
         if target.exists():
             shutil.move(target, Path(scratch) / f"{target.name}.old")
         fresh.rename(target)
+
+
+def write_public(target: Path, contents: Mapping[str, bytes], schema: int) -> None:
+    """Files that are made to be given away, readable by all, beside a manifest with their SHA-256."""
+    hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
+    manifest = json.dumps({"schema": schema, "sha256": hashes}, indent=2).encode()
+    with written_whole(target) as fresh:
+        fresh.chmod(0o755)
+        for name, body in {**contents, MANIFEST: manifest}.items():
+            (fresh / name).write_bytes(body)
+
+
+def read_public(folder: Path, files: Collection[str], schema: int) -> dict[str, bytes]:
+    """What `write_public` wrote, every hash checked; the manifest must list exactly `files`."""
+    manifest = parse_json(_read(folder / MANIFEST), schema)
+    hashes = manifest.get("sha256")
+    if not isinstance(hashes, dict) or set(hashes) != set(files):
+        raise Tampered(f"{folder} does not list exactly the files {', '.join(files)}")
+    contents = {name: _read(folder / name) for name in files}
+    for name, body in contents.items():
+        if hashlib.sha256(body).hexdigest() != hashes[name]:
+            raise Tampered(f"{folder / name} was altered or truncated after it was saved")
+    return contents
+
+
+def parse_json(body: bytes | str, schema: int) -> dict[str, Any]:
+    """A JSON object of this schema version."""
+    try:
+        described = json.loads(body if isinstance(body, str) else body.decode(errors="replace"))
+    except json.JSONDecodeError as error:
+        raise Tampered(f"not valid JSON: {error}") from error
+    return require_schema(described, schema)
+
+
+def require_schema(described: Any, schema: int) -> dict[str, Any]:
+    """`described`, if it is an object that states this schema version."""
+    found = described.get("schema") if isinstance(described, dict) else None
+    if found != schema:
+        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {schema}")
+    return dict(described)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Tampered(f"{path} is missing or unreadable: not a complete release folder") from error

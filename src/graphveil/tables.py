@@ -101,16 +101,23 @@ def _check_csv(path: Path) -> list[str]:
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     """A Parquet file; columns other than plain numbers come as strings, nulls as empty ones."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtra("pyarrow is not installed; run `pip install graphveil[parquet]`") from None
+    require_parquet()
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         table = pq.read_table(path)
     except pa.ArrowException as error:
         raise InvalidInput(f"{path.name} is not a Parquet file: {error}") from None
     return {name: _arrow_column(table[name]) for name in table.column_names}
+
+
+def require_parquet() -> None:
+    """Parquet needs an extra: say which one."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise MissingExtra("pyarrow is not installed; run `pip install graphveil[parquet]`") from None
 
 
 def _arrow_column(column: Any) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The two verbs, `train` and `infer`: everything else is wired here and only here."""
+"""The verbs `train`, `infer` and `release_graph`: everything else is wired here and only here."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import TypeVar
 
 import torch
 
-from graphveil import accounting
+from graphveil import accounting, discover
+from graphveil.arcs import Csr
 from graphveil.certificate import Certificate, Provenance, Release
 from graphveil.core import (
     Adjacency,
@@ -30,8 +32,12 @@ from graphveil.distributed import agreed, common, require_alike
 from graphveil.graph import Graph, Public
 from graphveil.ledger import Ledger
 from graphveil.method import Method, State
+from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.noise import Secure, Seeded, Source
+from graphveil.released_edges import ReleasedEdges
 from graphveil.session import Session
+
+T = TypeVar("T")
 
 
 def train(
@@ -58,7 +64,8 @@ def train(
     def fit(session: Session) -> State:
         return method.fit(session)
 
-    return _run(graph, method, fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    state, certificate = _run(graph, method, fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    return Release(method, state, certificate, graph)
 
 
 def infer(
@@ -88,7 +95,35 @@ def infer(
         )
     _require_same_shape(release, graph)
     unit, reading = plan.adjacency.unit, plan.reading
-    return _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    state, certificate = _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    return Release(method, state, certificate, graph)
+
+
+def release_graph(
+    graph: Graph,
+    method: Method,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    unit: Unit | str = Unit.EDGE,
+    reading: Reading | str = Reading.SOUND,
+    seed: int | None = None,
+    secure: bool | None = None,
+    noise: float | None = None,
+    ledger: Ledger | None = None,
+) -> ReleasedEdges:
+    """The perturbed graph of `method` itself, for use in any tool: no network is trained. Options as in `train`."""
+    _require_kinds(graph, method)
+    if not isinstance(method, ReleasedGraph):
+        known = sorted(name for name, kind in discover.methods().items() if issubclass(kind, ReleasedGraph))
+        raise Unsupported(f"{method.name()} releases no graph; these methods do: {', '.join(known)}")
+    method.require_graph()
+
+    def arcs(session: Session) -> Csr:
+        return method.arcs(session)
+
+    found, certificate = _run(graph, method, arcs, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    return ReleasedEdges.of(method, found, certificate)
 
 
 def _require_same_shape(release: Release, graph: Graph) -> None:
@@ -126,7 +161,7 @@ def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Readi
 def _run(
     graph: Graph,
     method: Method,
-    work: Callable[[Session], State],
+    work: Callable[[Session], T],
     epsilon: float | None,
     delta: float | None,
     unit: Unit | str,
@@ -135,9 +170,9 @@ def _run(
     secure: bool | None,
     noise: float | None,
     ledger: Ledger | None,
-) -> Release:
-    if not isinstance(graph, Graph) or not isinstance(method, Method):
-        raise InvalidInput("train and infer take a graphveil Graph and a method, e.g. gv.methods.Gap()")
+) -> tuple[T, Certificate]:
+    """What `work` makes of one metered session, and the certificate of that session."""
+    _require_kinds(graph, method)
     adjacency = Adjacency.of(unit, graph.undirected)
     charged = parse(Reading, reading, "reading")
     if not bool(graph.train.any()):
@@ -165,9 +200,14 @@ def _run(
     session = Session(public, sealed, certificate.plan, common(source))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(agreed(lambda: secrets.randbits(63)) if seed is None else seed)
-        state = work(session)
+        made = work(session)
     agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
-    return Release(method, state, certificate, graph)
+    return made, certificate
+
+
+def _require_kinds(graph: Graph, method: Method) -> None:
+    if not isinstance(graph, Graph) or not isinstance(method, Method):
+        raise InvalidInput("give a graphveil Graph and a method, e.g. gv.methods.Gap()")
 
 
 def _note_commit(ledger: Ledger, entry: str) -> None:

@@ -15,6 +15,7 @@ import numba
 import pytest
 import torch
 
+import graphveil as gv
 from graphveil.bench import runner
 from graphveil.bench.spec import Spec, load
 from graphveil.core import InvalidInput
@@ -194,3 +195,68 @@ def test_configurations_of_one_graph_run_together() -> None:
 def test_no_workers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="jobs must be at least 1"):
         runner.run(make(), out=tmp_path, jobs=0)
+
+
+GAP = {"name": "gap", "params": {"epochs": 2, "hidden": 4, "head": 4}}
+MLP = {"name": "mlp", "params": {"epochs": 2}}
+
+
+def test_a_model_is_tested_on_other_graphs_with_their_own_budget(tmp_path: Path) -> None:
+    spec = make(GAP, MLP, unit="edge", seeds=[0], test_on=["chain-m", "chain-l"])
+    for record in runner.run(spec, out=tmp_path):
+        assert record.result is not None
+        assert list(record.result.elsewhere) == ["chain-m", "chain-l"]
+        for name, there in record.result.elsewhere.items():
+            graph = gv.datasets.load(name)
+            trained = runner._train(gv.datasets.load("chain-s", seed=0), record.task)
+            if record.task.method == "mlp":
+                assert (there.epsilon, there.sound_epsilon) == (0, 0)
+                predicted = trained.predict(graph)
+            else:
+                assert 1.9 < there.epsilon <= 2
+                predicted = gv.infer(trained, graph, epsilon=2.0, delta=1e-5, seed=0).predict()
+            assert there.scores.accuracy == float((predicted == graph.y).double().mean())
+    assert runner.finished(spec, out=tmp_path) == runner.run(spec, out=tmp_path)
+
+
+def test_predictions_from_private_features_protect_nobody_elsewhere(tmp_path: Path) -> None:
+    [record] = runner.run(make(seeds=[0], test_on=["chain-m"]), out=tmp_path)
+    assert record.result is not None
+    assert record.result.elsewhere["chain-m"].epsilon == math.inf
+
+
+def test_a_graph_of_another_shape_is_a_failure(tmp_path: Path) -> None:
+    [record] = runner.run(make(GAP, unit="edge", seeds=[0], test_on=["social"]), out=tmp_path)
+    assert "features" in record.failure
+
+
+def test_rare_f1_is_that_of_the_graphs_rarest_class() -> None:
+    graph = gv.datasets.load("social")
+    rarest = int(torch.bincount(graph.y).argmin())
+    other = (rarest + 1) % graph.num_classes
+    perfect = runner._scores(graph.y, graph, graph.test)
+    assert (perfect.accuracy, perfect.rare_f1) == (1.0, 1.0)
+    never = torch.where(graph.y == rarest, other, graph.y)
+    assert runner._scores(never, graph, graph.test).rare_f1 == 0.0
+    always = torch.full_like(graph.y, rarest)
+    share = float((graph.y == rarest).double().mean())
+    assert runner._scores(always, graph, graph.y >= 0).rare_f1 == pytest.approx(2 * share / (1 + share))
+    with pytest.raises(InvalidInput, match="no nodes to score"):
+        runner._scores(always, graph, torch.zeros_like(graph.test))
+
+
+def test_records_from_before_a_metric_are_kept_unless_it_is_asked_for(tmp_path: Path) -> None:
+    spec = make(seeds=[0])
+    [record] = runner.run(spec, out=tmp_path)
+    path = tmp_path / f"{record.task.key()}.json"
+    old = json.loads(path.read_text())
+    del old["task"]["test_on"], old["result"]["elsewhere"]
+    del old["result"]["val"]["rare_f1"], old["result"]["test"]["rare_f1"]
+    path.write_text(json.dumps(old))
+    before = stamps(tmp_path)
+    runner.run(spec, out=tmp_path)
+    assert stamps(tmp_path) == before
+    rare = make(seeds=[0], metric="rare_f1")
+    assert runner.finished(rare, out=tmp_path) == []
+    assert [timeless(again) for again in runner.run(rare, out=tmp_path)] == [timeless(record)]
+    assert stamps(tmp_path) != before

@@ -74,6 +74,17 @@ def test_reads_what_is_written(tmp_path: Path) -> None:
         ("[16, 32]", "[]", "method.0.grid.learning_rate"),
         ('name = "mlp"\nlabel = "floor"', 'name = "mlp"\nlabel = "dpsgd"', "two entries share the line"),
         ("[16, 32]", "[16, 32", "not valid TOML"),
+        ("seeds =", 'metric = "luck"\nseeds =', "metric"),
+        ("seeds =", 'splits = {chain-m = "public"}\nseeds =', "splits: chain-m is no dataset of this experiment"),
+        ("seeds =", 'splits = {chain-s = "mine"}\nseeds =', "splits.chain-s"),
+        ("seeds =", 'test_on = ["chain-z"]\nseeds =', "test_on.0: unknown dataset 'chain-z'"),
+        ("seeds =", 'test_on = ["chain-s"]\nseeds =', "none that a model is trained on"),
+        (
+            "seeds =",
+            'test_on = ["chain-m", "chain-m"]\nseeds =',
+            "test_on: list at least one value",
+        ),
+        ("delta = 1e-5", 'delta = "n^-1.1"\ntest_on = ["chain-m"]', "give delta as a number"),
     ],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -133,3 +144,41 @@ def test_whole_and_decimal_numbers_are_one_task(tmp_path: Path) -> None:
 
 def test_a_default_belongs_to_the_task(tmp_path: Path) -> None:
     assert read(tmp_path, GOOD).tasks()[0].params["momentum"] == 0.0
+
+
+def test_one_dataset_may_have_another_split(tmp_path: Path) -> None:
+    text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]').replace(
+        "seeds =", 'splits = {chain-m = "per_class"}\nseeds ='
+    )
+    assert {(task.dataset, task.split) for task in read(tmp_path, text).tasks()} == {
+        ("chain-s", "random"), ("chain-m", "per_class")
+    }  # fmt: skip
+
+
+def test_other_graphs_are_lines_of_their_own_but_no_runs(tmp_path: Path) -> None:
+    plain = read(tmp_path, GOOD)
+    made = read(tmp_path, GOOD.replace("seeds =", 'test_on = ["chain-m", "chain-l"]\nseeds ='))
+    assert len(made.cells()) == 3 * len(plain.cells())
+    assert len(made.tasks()) == len(plain.tasks())
+    assert dict.fromkeys(cell.graphs for cell in made.cells()).keys() == {
+        "chain-s", "chain-s -> chain-m", "chain-s -> chain-l"
+    }  # fmt: skip
+    assert not {task.key() for task in made.tasks()} & {task.key() for task in plain.tasks()}
+    assert {task.test_on for task in made.tasks()} == {("chain-m", "chain-l")}
+
+
+def test_a_method_for_nodes_outside_training_has_no_whole_graph(tmp_path: Path) -> None:
+    text = GOOD.replace("seeds =", 'test_on = ["chain-m"]\nseeds =')
+    with pytest.raises(InvalidInput, match="heterpoisson predicts for nodes outside training"):
+        read(tmp_path, f'{text}[[method]]\nname = "heterpoisson"\n')
+
+
+def test_a_published_figure_is_in_the_metric_of_the_table(tmp_path: Path) -> None:
+    text = GOOD.replace("seeds =", 'metric = "rare_f1"\ntest_on = ["chain-m"]\nseeds =')
+    figure = '[[published]]\ndataset = "chain-s"\nmethod = "floor"\nreading = "sound"\nsource = "s"\nepsilon = "inf"\n'
+    made = read(tmp_path, f'{text}{figure}test_on = "chain-m"\nrare_f1 = 0.5')
+    assert made.published[0].place == ("chain-s -> chain-m", "floor", "sound", math.inf)
+    with pytest.raises(InvalidInput, match="needs the figure that this table shows, rare_f1"):
+        read(tmp_path, f"{text}{figure}accuracy = 0.5")
+    with pytest.raises(InvalidInput, match="no line of this table"):
+        read(tmp_path, f'{text}{figure}test_on = "chain-l"\nrare_f1 = 0.5')

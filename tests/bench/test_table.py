@@ -171,3 +171,27 @@ def test_smoke_from_file_to_table(tmp_path: Path) -> None:
     made = spec.load("smoke")
     rows = table.summarise(made, runner.run(made, out=tmp_path, progress=False))
     assert [(row.method, row.epsilon, row.seeds) for row in rows] == [("dpsgd", 2.0, 2), ("mlp", math.inf, 2)]
+
+
+def test_another_graph_has_a_line_in_the_metric_of_the_table() -> None:
+    figure = {"dataset": "social", "test_on": "chain-s", "method": "ours", "epsilon": 2, "reading": "sound"}
+    made = make(seeds=[0], metric="rare_f1", test_on=["chain-s"], published=[figure | {"rare_f1": 0.75, "source": "X"}])
+    accurate, rare = elsewhere(made, 0, 0.9, 0.4), elsewhere(made, 1, 0.5, 0.6)
+    home, away = table.summarise(made, [accurate, rare])
+    assert home.tuned == away.tuned == {"clip": 0.2}, "chosen by the metric of the table"
+    assert (home.dataset, home.metric, home.validation, home.test) == ("social", "rare_f1", 0.6, 0.25)
+    assert (home.certificate_epsilon, home.published) == (1.5, None)
+    assert (away.dataset, away.validation, away.test) == ("social -> chain-s", 0.6, 0.7)
+    assert (away.certificate_epsilon, away.sound_epsilon) == (1.25, 1.75)
+    assert (away.published, away.difference) == (0.75, pytest.approx(-0.05))
+    assert in_order(table.show([home, away]).splitlines()[3], "social -> chain-s", "rare_f1", "70.00", "75.00")
+
+
+def elsewhere(made: Spec, point: int, accuracy: float, rare_f1: float) -> runner.Record:
+    """A record with these validation scores, tested on chain-s too."""
+    known = record(made, point, 0, accuracy, 0.0)
+    assert known.result is not None
+    val, test, there = (runner.Scores(accuracy=accuracy, f1=0.0, rare_f1=share) for share in (rare_f1, 0.25, 0.7))
+    away = {"chain-s": runner.Elsewhere(epsilon=1.25, sound_epsilon=1.75, scores=there)}
+    result = known.result.model_copy(update={"val": val, "test": test, "elsewhere": away})
+    return known.model_copy(update={"result": result})

@@ -15,7 +15,17 @@ def test_names() -> None:
     assert set(datasets.names()) == {
         *("social", "chain-s", "chain-m", "chain-l", "chain-x", "cora", "citeseer", "pubmed", "computers"),
         *("photo", "cs", "cora_ml", "dblp", "facebook", "twitch-de", "twitch-en", "twitch-es", "twitch-fr"),
-        *("twitch-pt", "twitch-ru", "chameleon", "rutgers89", "fb100-union", "german", "credit", "flickr-size"),
+        *(
+            "twitch-pt",
+            "twitch-ru",
+            "chameleon",
+            "chameleon-undirected",
+            "rutgers89",
+            "fb100-union",
+            "german",
+            "credit",
+            "flickr-size",
+        ),
     }
 
 

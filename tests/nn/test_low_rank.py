@@ -11,7 +11,7 @@ import torch
 
 from graphveil.arcs import Csr
 from graphveil.nn import low_rank
-from graphveil.nn.low_rank import Core, EdgeCount, flat, largest_pairs, unflat
+from graphveil.nn.low_rank import Core, Degrees, EdgeCount, flat, largest_pairs, unflat
 
 
 def random_graph(nodes: int, undirected: bool, seed: int = 0) -> Csr:
@@ -58,6 +58,28 @@ def test_flat_keeps_lengths_and_comes_back() -> None:
     core = core + core.T
     assert float(flat(core).norm()) == pytest.approx(float(core.norm()))
     assert torch.allclose(unflat(flat(core), 5), core)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_an_edge_moves_the_degrees_by_exactly_one_clip(undirected: bool) -> None:
+    links = random_graph(9, undirected).to_scipy().toarray()
+    before = Degrees(_graph(links), undirected).clipped_sum(3.0)
+    assert torch.allclose(before, torch.from_numpy(3.0 * links.sum(axis=0)).double() / (2 if undirected else 1) ** 0.5)
+    for source, target in [(0, 1), (4, 2), (8, 7)]:
+        changed = links.copy()
+        changed[target, source] = 1 - changed[target, source]
+        if undirected:
+            changed[source, target] = changed[target, source]
+        moved = Degrees(_graph(changed), undirected).clipped_sum(3.0) - before
+        assert float(moved.norm()) == pytest.approx(3.0)
+        # Who is linked to has gained nothing, if directed.
+        assert undirected or float(moved[target]) == 0
+
+
+def _graph(links: np.ndarray) -> Csr:
+    """links[i, j]: an arc j -> i."""
+    targets, sources = np.nonzero(links)
+    return Csr.from_edge_index(sources, targets, len(links))
 
 
 def test_edges_are_counted() -> None:

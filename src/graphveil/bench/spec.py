@@ -28,7 +28,7 @@ from pydantic import (
 
 from graphveil import datasets, discover
 from graphveil.core import InvalidInput, Reading, Unit
-from graphveil.method import Method
+from graphveil.method import Method, Serves
 
 SCHEMA = 1
 """Version of tasks and records. Raise it when old records must not be mistaken for new ones."""
@@ -68,6 +68,8 @@ Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
 Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_distinct)]
+Metric = Literal["accuracy", "f1", "rare_f1"]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class Model(BaseModel):
@@ -89,10 +91,15 @@ class Task(Model):
     reading: Reading
     epsilon: Epsilon
     delta: Delta
+    test_on: tuple[str, ...] = ()
+    """Other graphs on which the trained model predicts, each with a budget of its own at the same epsilon and delta."""
 
     def key(self) -> str:
-        """SHA-256 of the task's canonical JSON and the schema version."""
-        content = {"schema": SCHEMA, "task": self.model_dump(mode="json")}
+        """SHA-256 of the task's canonical JSON and the schema version.
+
+        A field with a default came later; as long as it is not used the task keeps the name that it had before.
+        """
+        content = {"schema": SCHEMA, "task": self.model_dump(mode="json", exclude_defaults=True)}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -130,21 +137,38 @@ class Entry(Model):
 
 
 class Published(Model):
-    """A figure that somebody printed for one cell of the table."""
+    """A figure that somebody printed for one cell of the table, in the table's metric."""
 
     dataset: Dataset
+    test_on: Dataset | None = None
     method: str
     epsilon: Epsilon
     reading: Reading
-    accuracy: Annotated[float, Field(strict=True, ge=0, le=1)]
+    accuracy: Share | None = None
+    f1: Share | None = None
+    rare_f1: Share | None = None
     source: str
+
+    @property
+    def place(self) -> tuple[str, str, str, float]:
+        """The line of the table where it stands."""
+        return _graphs(self.dataset, self.test_on), self.method, self.reading.value, self.epsilon
+
+
+def _graphs(trained: str, tested: str | None) -> str:
+    """The graph of the training, and the other one on which the model is tested, if any."""
+    return trained if tested is None else f"{trained} -> {tested}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One line of the table: an entry on one dataset at one epsilon under one reading."""
+    """One line of the table: an entry on one dataset at one epsilon under one reading.
+
+    `test_on` is the other graph where it is tested; `None` stands for the test nodes of `dataset`.
+    """
 
     dataset: str
+    test_on: str | None
     entry: Entry
     unit: Unit
     reading: Reading
@@ -153,7 +177,12 @@ class Cell:
     @property
     def place(self) -> tuple[str, str, str, float]:
         """What tells this line from the others."""
-        return self.dataset, self.entry.label, self.reading.value, self.epsilon
+        return self.graphs, self.entry.label, self.reading.value, self.epsilon
+
+    @property
+    def graphs(self) -> str:
+        """Where the model is trained and tested."""
+        return _graphs(self.dataset, self.test_on)
 
 
 class Spec(Model):
@@ -162,6 +191,12 @@ class Spec(Model):
     title: str
     datasets: Datasets
     split: Split = "random"
+    splits: dict[Dataset, Split] = {}
+    """Datasets whose split is another one than `split`."""
+    test_on: Datasets = ()
+    """Other graphs: every model predicts all their labelled nodes too, which gives them lines of their own."""
+    metric: Metric = "accuracy"
+    """Of the table, validation included: accuracy, f1 (macro) or rare_f1 (of the graph's rarest class)."""
     unit: Unit
     delta: Delta | Literal["n^-1.1"]
     """A number, or n^-1.1 with the number of nodes of each dataset."""
@@ -181,17 +216,35 @@ class Spec(Model):
             if cell.unit not in discover.method(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
         for figure in self.published:
-            place = (figure.dataset, figure.method, figure.reading.value, figure.epsilon)
-            if place not in places:
-                raise ValueError(f"published: {place} is no line of this table, so nobody would see it")
+            if figure.place not in places:
+                raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
+            if getattr(figure, self.metric) is None:
+                raise ValueError(f"published: {figure.place} needs the figure that this table shows, {self.metric}")
+        trained = {cell.dataset for cell in self.cells()}
+        unused = self.splits.keys() - trained
+        if unused:
+            raise ValueError(f"splits: {min(unused)} is no dataset of this experiment")
+        if self.test_on:
+            self._possible_elsewhere(trained)
         return self
+
+    def _possible_elsewhere(self, trained: set[str]) -> None:
+        """Other graphs are others, they share one delta, and no training node hides parts of them."""
+        if trained & set(self.test_on):
+            raise ValueError("test_on: list other graphs, none that a model is trained on")
+        if self.delta == "n^-1.1":
+            raise ValueError("test_on: all graphs share one delta; give delta as a number")
+        for entry in self.methods:
+            if discover.method(entry.name).serves is Serves.HELD_OUT:
+                raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:
         """The lines of the table, dataset by dataset; a quick run has each entry's first epsilon only."""
         names = dict.fromkeys([*self.datasets, *(name for entry in self.methods for name in entry.datasets or ())])
         return [
-            Cell(dataset, entry, entry.unit or self.unit, reading, epsilon)
+            Cell(dataset, tested, entry, entry.unit or self.unit, reading, epsilon)
             for dataset in names
+            for tested in (None, *self.test_on)
             for entry in self.methods
             if dataset in (entry.datasets or self.datasets)
             for reading in entry.readings or self.readings
@@ -204,7 +257,7 @@ class Spec(Model):
         described.pop("kind")
         return Task(
             dataset=cell.dataset,
-            split=self.split,
+            split=self.splits.get(cell.dataset, self.split),
             seed=seed,
             method=point.name(),
             params=described,
@@ -212,6 +265,7 @@ class Spec(Model):
             reading=cell.reading,
             epsilon=cell.epsilon,
             delta=self.delta_on(cell.dataset),
+            test_on=self.test_on,
         )
 
     def delta_on(self, dataset: str) -> float:

@@ -10,8 +10,8 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
-from graphveil.bench.runner import Record, Result, write_whole
-from graphveil.bench.spec import Cell, Published, Spec
+from graphveil.bench.runner import Elsewhere, Record, Result, write_whole
+from graphveil.bench.spec import Cell, Metric, Published, Spec
 
 Runs = dict[int, Result]
 """The results of one grid point, by seed."""
@@ -19,10 +19,12 @@ Runs = dict[int, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """One line: ours over the seeds, and what was published. Accuracies are fractions; `None` is unknown.
+    """One line: ours over the seeds, and what was published. Scores are fractions; `None` is unknown.
 
+    `dataset` reads "a -> b" where a model of a is tested on all of b; the epsilons are then those of b.
+    `validation` (on a), `test` and all that follows from them are in `metric`.
     `params` are all hyper-parameters of the chosen grid point, `tuned` those that the grid searched.
-    `stderr` is std / sqrt(seeds); `best` is the luckiest seed's test accuracy, which some papers print.
+    `stderr` is std / sqrt(seeds); `best` is the luckiest seed's test score, which some papers print.
     The epsilons are the largest over the seeds; `failed` counts runs of the line that gave no result.
     """
 
@@ -36,6 +38,7 @@ class Row:
     params: dict[str, Any]
     tuned: dict[str, Any]
     seeds: int
+    metric: str
     validation: float | None
     test: float | None
     std: float | None
@@ -54,13 +57,13 @@ class Row:
 def summarise(spec: Spec, records: Iterable[Record]) -> list[Row]:
     """One row per line of the table for which there are records; each at its best grid point on validation."""
     known = {record.task.key(): record for record in records}
-    figures = {(item.dataset, item.method, item.reading.value, item.epsilon): item for item in spec.published}
+    figures = {item.place: item for item in spec.published}
     rows = (_row(spec, cell, known, figures.get(cell.place)) for cell in spec.cells())
     return [row for row in rows if row.seeds or row.failed]
 
 
 def show(rows: Sequence[Row], json: bool = False) -> str:
-    """The rows as an aligned table in plain text, accuracies in percent, or as JSON."""
+    """The rows as an aligned table in plain text, scores in percent, or as JSON."""
     if json:
         return dumps(_plain(rows), indent=1, sort_keys=True, allow_nan=False)
     lines = [_line(row) for row in rows]
@@ -97,15 +100,18 @@ def _row(spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published 
     ]
     results = [{seed: record.result for seed, record in runs.items() if record.result} for runs in held]
     failures = [record.failure for runs in held for record in runs.values() if record.failure]
-    chosen = _choose(results)
+    chosen = _choose(results, spec.metric)
     runs = results[chosen]
-    tests = {seed: result.test.accuracy for seed, result in runs.items()}
+    found = {seed: _tested(result, cell.test_on) for seed, result in runs.items()}
+    tests = {seed: float(getattr(item.scores, spec.metric)) for seed, item in found.items()}
+    spent = [item.epsilon for item in found.values()]
+    printed = getattr(figure, spec.metric) if figure else None
     mean = statistics.fmean(tests.values()) if tests else None
     std = statistics.stdev(tests.values()) if len(tests) > 1 else None
     described = points[chosen].describe()
     described.pop("kind")
     return Row(
-        dataset=cell.dataset,
+        dataset=cell.graphs,
         method=cell.entry.label,
         unit=cell.unit.value,
         reading=cell.reading.value,
@@ -115,34 +121,42 @@ def _row(spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published 
         params=described,
         tuned={key: described[key] for key in cell.entry.grid},
         seeds=len(runs),
-        validation=_validation(runs) if runs else None,
+        metric=spec.metric,
+        validation=_validation(runs, spec.metric) if runs else None,
         test=mean,
         std=std,
         stderr=None if std is None else std / math.sqrt(len(tests)),
         best=max(tests.values(), default=None),
         best_seed=max(tests, key=tests.__getitem__, default=None),
-        certificate_epsilon=max((result.epsilon for result in runs.values()), default=None),
-        sound_epsilon=max((result.sound_epsilon for result in runs.values()), default=None),
-        published=figure.accuracy if figure else None,
+        certificate_epsilon=max(spent, default=None),
+        sound_epsilon=max((item.sound_epsilon for item in found.values()), default=None),
+        published=printed,
         source=figure.source if figure else "",
-        difference=mean - figure.accuracy if figure and mean is not None else None,
+        difference=None if printed is None or mean is None else mean - printed,
         failed=len(failures),
         failure=failures[0] if failures else "",
     )
 
 
-def _choose(results: Sequence[Runs]) -> int:
-    """The grid point of the highest mean validation accuracy, the first on a tie.
+def _tested(result: Result, test_on: str | None) -> Elsewhere:
+    """What is known of the graph that a line is about."""
+    if test_on is not None:
+        return result.elsewhere[test_on]
+    return Elsewhere(epsilon=result.epsilon, sound_epsilon=result.sound_epsilon, scores=result.test)
+
+
+def _choose(results: Sequence[Runs], metric: Metric) -> int:
+    """The grid point of the highest mean validation score, the first on a tie.
 
     Means over different seeds do not compare, so the points must have the same seeds as the fullest one.
     """
     fullest = max(results, key=len)
     complete = [index for index, runs in enumerate(results) if runs.keys() == fullest.keys()]
-    return max(complete, key=lambda index: _validation(results[index])) if fullest else 0
+    return max(complete, key=lambda index: _validation(results[index], metric)) if fullest else 0
 
 
-def _validation(runs: Runs) -> float:
-    return statistics.fmean(result.val.accuracy for result in runs.values())
+def _validation(runs: Runs, metric: Metric) -> float:
+    return statistics.fmean(getattr(result.val, metric) for result in runs.values())
 
 
 def _selection(points: int, spent: float) -> str:
@@ -170,6 +184,7 @@ def _line(row: Row) -> dict[str, str]:
         "certified": _rounded_up(row.certificate_epsilon),
         "provable": _rounded_up(row.sound_epsilon),
         "seeds": str(row.seeds),
+        "metric": "" if row.metric == "accuracy" else row.metric,
         "val": _percent(row.validation),
         "test": _percent(row.test),
         "std": spread,

@@ -1,19 +1,21 @@
 """Eclipse (Tang, Niu, Avestimehr & Annavaram 2024): a low-rank view of the graph, edge level.
 
 As published the singular vectors leave without noise, which protects nothing. The default sees the graph through PUBLIC
-vectors instead: only the small core in between is private, and one edge hardly moves it.
+vectors instead: only the small core in between is private, and one edge hardly moves it. What a core cannot hold, how
+many links each single node has, is released beside it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphveil.arcs import Csr
 from graphveil.core import (
@@ -39,13 +41,15 @@ from graphveil.method import State
 from graphveil.nn.basis import Basis, fitted, restored
 from graphveil.nn.features import Scaling, one_scale
 from graphveil.nn.fit import Recipe, fit_rows
-from graphveil.nn.low_rank import Core, EdgeCount, largest_pairs, unflat
+from graphveil.nn.low_rank import Core, Degrees, EdgeCount, largest_pairs, unflat
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.nn.released_graph import ReleasedGraph, graph_of
 from graphveil.session import Session
 
 _WHY = "docs/methods/eclipse.md"
 _SINGULAR = "singular"
+_OWN, _CORE, _DEGREES = "own.", "core.", "degrees."
+"""Perceptrons, by the prefix of their weights."""
 
 _SHARED_VECTORS = "neighbouring graphs have the same singular vectors (section 5.1)"
 _VECTORS_TELL = (
@@ -63,11 +67,14 @@ _LEFT_OVER = 0.99
 """Of delta, so that the accountant's rounding has room: noise grows by 0.05 % for it."""
 
 _MIXES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""Weights of the core's word beside the features' own, of which validation chooses."""
+"""Weights of the core's word and of the degrees' beside the features' own, of which validation chooses."""
+
+_NEARLY = 0.005
+"""Weights whose validation accuracy is this close to the best are as good: all of them are averaged."""
 
 
 class Use(StrEnum):
-    """HEAD: a perceptron reads Q C; GRAPH: the largest entries of Q C Q^T are the edges of a graph for `network`."""
+    """HEAD: perceptrons read Q C and the degrees; GRAPH: the largest of Q C Q^T are a graph's edges for `network`."""
 
     HEAD = "head"
     GRAPH = "graph"
@@ -77,13 +84,15 @@ class Use(StrEnum):
 class Eclipse(ReleasedGraph):
     """C = Q^T A Q + noise for public unit rows Q [n, rank]; a head reads Q C, or a network the largest of Q C Q^T.
 
-    `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of edges, the
-    rest for singular values, whose noise is that of Theorem 1 at `printed_delta`. Only PUBLISHED charges it.
+    Beside the core, `degree_share` of mu^2 buys every node's noisy degree for a head, `count_share` the number of edges
+    for a network. `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of
+    edges, the rest for singular values, whose noise is that of Theorem 1 at `printed_delta`. Only PUBLISHED charges it.
     """
 
     basis: str = "features"
     rank: int = 64
     use: str = "head"
+    degree_share: float = 0.25
     count_share: float = 0.01
     printed_delta: float = 1e-5
 
@@ -92,8 +101,9 @@ class Eclipse(ReleasedGraph):
         require_whole(self, "rank")
         if self.rank < 1:
             raise InvalidInput(f"eclipse needs rank of at least 1, got {self.rank}")
-        if not 0 < self.count_share < 1:
-            raise InvalidInput(f"count_share must lie strictly between 0 and 1, got {self.count_share}")
+        for share in (self.degree_share, self.count_share):
+            if not 0 < share < 1:
+                raise InvalidInput(f"degree_share and count_share must lie strictly between 0 and 1, got {share}")
         require_delta(self.printed_delta)
         use = parse(Use, self.use, "use")
         if self.basis != _SINGULAR:
@@ -109,11 +119,9 @@ class Eclipse(ReleasedGraph):
         if self.basis == _SINGULAR:
             return Plan(adjacency, reading, self._published(adjacency, reading, noise))
         # Nobody published a claim for a public basis, so both readings are the sound one.
-        if self.use == Use.HEAD:
-            core = Gaussian(noise)
-            return Plan(adjacency, reading, (Step("core", core, core.curve(1), 1, why=_WHY),))
-        count, core = Gaussian(noise / self.count_share**0.5), Gaussian(noise / (1 - self.count_share) ** 0.5)
-        steps = (Step("count", count, count.curve(1), 1, why=_WHY), Step("core", core, core.curve(1), 1, why=_WHY))
+        name, share = ("degrees", self.degree_share) if self.use == Use.HEAD else ("count", self.count_share)
+        beside, core = Gaussian(noise / share**0.5), Gaussian(noise / (1 - share) ** 0.5)
+        steps = (Step(name, beside, beside.curve(1), 1, why=_WHY), Step("core", core, core.curve(1), 1, why=_WHY))
         return Plan(adjacency, reading, steps)
 
     def _published(self, adjacency: Adjacency, reading: Reading, noise: float) -> tuple[Step, ...]:
@@ -132,6 +140,10 @@ class Eclipse(ReleasedGraph):
         return counted_step, Step("values", act, claim, 1, why=_WHY, assumes=(_SHARED_VECTORS,), refuted=refuted)
 
     # --- As a graph. ---
+
+    def require_graph(self) -> None:
+        if self.use != Use.GRAPH:
+            raise Unsupported(f'eclipse with use="{self.use}" releases a core and no graph; pass use="graph"')
 
     def arcs(self, session: Session) -> Csr:
         """The largest entries of the released low-rank matrix, as many as the noisy number of edges."""
@@ -163,15 +175,17 @@ class Eclipse(ReleasedGraph):
         scaling = Scaling.fit(public.features(), self.scale)
         x, y = scaling(public.features()), public.labels()
         basis = fitted(x, public, Basis(self.basis), self.rank, self.scale)
-        inputs = self._inputs(session, basis.rows(x))
+        inputs = self._inputs(session, x, basis.rows(x))
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
-        own, heard = self._own(x.shape[1], public.num_classes), self._head(inputs.shape[1], public.num_classes)
-        fit_rows(own, x, y, public.train, public.val, recipe)
-        fit_rows(heard, inputs, y, public.train, public.val, recipe)
-        words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)
-        mix = _best_mix(*words, y, public.val)
-        weights = {**with_prefix("own.", own.state_dict()), **with_prefix("heard.", heard.state_dict())}
-        return {**weights, **basis.state(), **scaling.state(), "mix": mix, "logits": words[0] + mix * words[1]}
+        nets = self._nets(inputs, public.num_classes)
+        for name, net in nets.items():
+            fit_rows(net, inputs[name], y, public.train, public.val, recipe)
+        words = _words(nets, inputs)
+        mix = _best_mix(words, y, public.val)
+        weights = {
+            key: value for name, net in nets.items() for key, value in with_prefix(name, net.state_dict()).items()
+        }
+        return {**weights, **basis.state(), **scaling.state(), "mix": mix, "logits": _mixed(words, mix)}
 
     def serve(self, session: Session, state: State) -> State:
         if self.use == Use.GRAPH:
@@ -179,30 +193,40 @@ class Eclipse(ReleasedGraph):
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
         rows = restored(state, public).rows(x)
-        if state["heard.layers.0.weight"].shape[1] != rows.shape[1] * (1 if public.undirected else 2):
+        if state[f"{_CORE}layers.0.weight"].shape[1] != rows.shape[1] * (1 if public.undirected else 2):
             kind = "a directed graph" if public.undirected else "an undirected graph"
             raise InvalidInput(f"this eclipse was trained on {kind} and this graph is not one; train on it instead")
-        inputs = self._inputs(session, rows)
-        own = restore(self._own(x.shape[1], public.num_classes), state, "own.")
-        heard = restore(self._head(inputs.shape[1], public.num_classes), state, "heard.")
-        words = predicted(own, x).log_softmax(dim=1), predicted(heard, inputs).log_softmax(dim=1)
-        return {**state, "logits": words[0] + state["mix"] * words[1]}
+        inputs = self._inputs(session, x, rows)
+        nets = self._nets(inputs, public.num_classes)
+        words = _words({name: restore(net, state, name) for name, net in nets.items()}, inputs)
+        return {**state, "logits": _mixed(words, state["mix"])}
 
-    def _inputs(self, session: Session, rows: Tensor) -> Tensor:
-        """Q C on one common scale, float32 [n, p]; [Q C | Q C^T] if directed, for those who link to a node as well.
+    def _inputs(self, session: Session, x: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        """What each perceptron reads, float32 [n, *], from scaled features x [n, d] and Q = rows [n, p].
 
-        rows: Q, [n, p].
+        Q C on one common scale; [Q C | Q C^T] if directed, for those who link to a node as well; the logs of degrees.
         """
+        undirected = session.plan.adjacency.undirected
+        act = session.plan.step("degrees").act
+        assert isinstance(act, Gaussian)
+        degrees = session.release("degrees", partial(_degrees, undirected=undirected)).double()
         core = self._released(session, rows)
-        if not session.plan.adjacency.undirected:
+        if not undirected:
             core = torch.cat([core, core.T], dim=1)
-        return one_scale(rows.double() @ core).float()
+        # Below two standard deviations the log of a degree would be the log of noise.
+        logs = (degrees.clamp(min=0) + 1 + 2 * act.std).log()[:, None]
+        heard = one_scale(rows.double() @ core).float()
+        return {_OWN: x, _CORE: heard, _DEGREES: one_scale(logs - logs.mean()).float()}
 
-    def _own(self, width: int, classes: int) -> Perceptron:
-        return Perceptron((width, *[2 * self.hidden] * (self.layers - 1), classes), self.dropout, input_dropout=0.2)
+    def _nets(self, inputs: dict[str, Tensor], classes: int) -> dict[str, Perceptron]:
+        """A perceptron for each input."""
 
-    def _head(self, width: int, classes: int) -> Perceptron:
-        return Perceptron((width, *[self.hidden] * (self.layers - 1), classes), dropout=0.2)
+        def net(name: str, hidden: int, dropout: float, input_dropout: float = 0.0) -> Perceptron:
+            sizes = (inputs[name].shape[1], *[hidden] * (self.layers - 1), classes)
+            return Perceptron(sizes, dropout, input_dropout)
+
+        own = net(_OWN, 2 * self.hidden, self.dropout, input_dropout=0.2)
+        return {_OWN: own, _CORE: net(_CORE, self.hidden, 0.2), _DEGREES: net(_DEGREES, self.hidden, 0.2)}
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
@@ -224,13 +248,24 @@ def approximate(epsilon: float, delta: float) -> Curve:
     return DominatingPair((delta, truth, lie, 0.0), (0.0, lie, truth, delta))
 
 
-def _best_mix(own: Tensor, heard: Tensor, y: Tensor, val: Tensor) -> Tensor:
-    """The weight of `heard` with the best validation accuracy, the middle of several; 1 without validation nodes."""
+def _words(nets: Mapping[str, nn.Module], inputs: dict[str, Tensor]) -> Tensor:
+    """Log posteriors of every perceptron, [3, n, c]."""
+    return torch.stack([predicted(net, inputs[name]).log_softmax(dim=1) for name, net in nets.items()])
+
+
+def _mixed(words: Tensor, mix: Tensor) -> Tensor:
+    """The features' own word and the others times their weights `mix` [2], [n, c]."""
+    return torch.einsum("k,knc->nc", torch.cat([torch.ones(1), mix]), words)
+
+
+def _best_mix(words: Tensor, y: Tensor, val: Tensor) -> Tensor:
+    """The mean of the weights [2] with nearly the best validation accuracy; ones without validation nodes."""
     if not bool(val.any()):
-        return torch.tensor(1.0)
-    right = [int(((own + mix * heard)[val].argmax(dim=1) == y[val]).sum()) for mix in _MIXES]
-    best = [mix for mix, count in zip(_MIXES, right, strict=True) if count == max(right)]
-    return torch.tensor(best[len(best) // 2])
+        return torch.ones(2)
+    grid = torch.cartesian_prod(torch.tensor(_MIXES), torch.tensor(_MIXES))
+    told = words[:, val]
+    right = torch.stack([(_mixed(told, mix).argmax(dim=1) == y[val]).double().mean() for mix in grid])
+    return grid[right >= right.max() - _NEARLY].mean(dim=0)
 
 
 def _arcs(sealed: Sealed) -> Csr:
@@ -241,6 +276,11 @@ def _arcs(sealed: Sealed) -> Csr:
 def _core(sealed: Sealed, rows: Tensor, undirected: bool) -> Core:
     """Query: the core of the private graph in the public `rows` [n, p]."""
     return Core(sealed.adj, rows, undirected)
+
+
+def _degrees(sealed: Sealed, undirected: bool) -> Degrees:
+    """Query: how many links every node has."""
+    return Degrees(sealed.adj, undirected)
 
 
 def _edge_count(sealed: Sealed, undirected: bool) -> EdgeCount:

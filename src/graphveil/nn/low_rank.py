@@ -1,10 +1,11 @@
-"""A graph seen through public rows Q [n, p]: its core C = Q^T A Q, and the largest entries of Q C Q^T."""
+"""A graph seen through public rows Q [n, p]: its core C = Q^T A Q, the largest entries of Q C Q^T; and its degrees."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +34,19 @@ class Core:
         rows = clip_rows(self.rows.double(), longest)
         core = rows.T @ neighbour_sum(self.adj, rows)
         return flat(core) if self.undirected else core.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """How many arcs leave each node as `Contributions`: one entry for an arc, two for an undirected edge."""
+
+    adj: Csr
+    undirected: bool
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """clip x out-degrees, [n], over sqrt(2) if undirected: an edge moves the vector by `clip`."""
+        counts = np.bincount(self.adj.indices, minlength=self.adj.num_nodes)
+        return torch.from_numpy(clip / math.sqrt(2 if self.undirected else 1) * counts)
 
 
 @dataclass(frozen=True, eq=False)

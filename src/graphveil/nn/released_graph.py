@@ -67,6 +67,9 @@ class ReleasedGraph(ExposedGnn):
     def arcs(self, session: Session) -> Csr:
         """The arcs of the released graph."""
 
+    def require_graph(self) -> None:
+        """Refuse settings under which something else than a graph is released."""
+
     def operator(self, adj: Csr) -> Operator:
         return _PARTS[Backbone(self.network)][1](adj)
 

@@ -1,0 +1,199 @@
+"""A released graph with its certificate: an edge list that any tool reads, saved together or not at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil import discover
+from graphveil.arcs import Csr, arcs_of
+from graphveil.certificate import Certificate
+from graphveil.core import InvalidInput, Tampered, Unit, parse
+from graphveil.folders import MANIFEST, parse_json, read_public, require_only, write_public
+from graphveil.graph import Graph
+from graphveil.method import Method
+from graphveil.tables import require_parquet
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+SCHEMA = 1
+"""Version of the folder. Raise it when its layout, or the wording of the card, changes."""
+
+_IDS = "positions 0, 1, ... of the nodes: the rows of the node table in their order"
+
+
+class Format(StrEnum):
+    """How the edge list is written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+    @property
+    def file(self) -> str:
+        """The name of the file with the edge list."""
+        return f"edges.{self.value}"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file of the folder but its manifest."""
+        return (self.file, "graph.json", "certificate.json", "card.txt")
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedEdges:
+    """The edges that a method released, and what they can reveal about the private ones.
+
+    edges: int64 [2, m], row 0 the sources, row 1 the targets, in ascending order, so that the order tells nothing;
+    an undirected edge is listed once, source < target. num_nodes is public, and counts nodes without edges too.
+    """
+
+    method: Method
+    edges: Tensor
+    num_nodes: int
+    certificate: Certificate
+
+    def __post_init__(self) -> None:
+        if self.certificate.plan.adjacency.unit is not Unit.EDGE:
+            raise InvalidInput("released edges need a certificate that protects edges")
+        if self.edges.dtype != torch.int64 or self.edges.ndim != 2 or self.edges.shape[0] != 2:
+            raise InvalidInput(f"edges must be int64 [2, m], got {self.edges.dtype} {list(self.edges.shape)}")
+        if not torch.equal(_listed(self.arcs(), self.undirected), self.edges):
+            raise InvalidInput("edges must be listed once and in ascending order, source < target if undirected")
+
+    @classmethod
+    def of(cls, method: Method, arcs: Csr, certificate: Certificate) -> ReleasedEdges:
+        """From the arcs that `method` released under `certificate`."""
+        return cls(method, _listed(arcs, certificate.plan.adjacency.undirected), arcs.num_nodes, certificate)
+
+    @property
+    def undirected(self) -> bool:
+        """Whether an edge stands for both directions."""
+        return self.certificate.plan.adjacency.undirected
+
+    def arcs(self) -> Csr:
+        """As arcs by target; an undirected edge gives both."""
+        listed = arcs_of(self.edges[0].numpy(), self.edges[1].numpy(), self.num_nodes, "released edge")
+        return listed.once_to_csr(clean=False) if self.undirected else listed.to_csr(undirected=False, clean=False)
+
+    def to_graph(self, graph: Graph) -> Graph:
+        """`graph` with these edges in place of its own. Features, labels and split, public at edge level, stay."""
+        if (graph.num_nodes, graph.undirected) != (self.num_nodes, self.undirected):
+            raise InvalidInput(f"the released edges are of {self._size()}; {graph} does not fit them")
+        return replace(graph, adj=self.arcs(), name=f"{graph.name} released by {self.method.name()}")
+
+    def to_pyg(self) -> Data:
+        """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too."""
+        from torch_geometric.data import Data
+
+        return Data(edge_index=self.arcs().edge_index(), num_nodes=self.num_nodes)
+
+    def card(self) -> str:
+        """The certificate in words, and what the edge list holds."""
+        lines = [
+            self.certificate.card(),
+            f"  released    {self._size()} by {self.method.name()}",
+            f"  ids         {_IDS}",
+        ]
+        return "\n".join(lines)
+
+    def save(self, path: str | os.PathLike[str], format: Format | str = Format.PARQUET) -> Path:
+        """Write the folder: edge list (columns source, target), certificate and card, sealed by content hashes."""
+        target, kind = Path(path), parse(Format, format, "format")
+        require_writable(target, kind)
+        described = json.dumps(self._describe(), indent=2).encode()
+        contents = {
+            kind.file: _parquet(self.edges, described) if kind is Format.PARQUET else _csv(self.edges),
+            "graph.json": described,
+            "certificate.json": self.certificate.to_json().encode(),
+            "card.txt": (self.card() + "\n").encode(),
+        }
+        write_public(target, contents, SCHEMA)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ReleasedEdges:
+        """Read the folder, checking every hash, the certificate's arithmetic and the edges. Runs no code from it."""
+        folder = Path(path)
+        kind = Format.CSV if (folder / Format.CSV.file).exists() else Format.PARQUET
+        contents = read_public(folder, kind.files, SCHEMA)
+        described = parse_json(contents["graph.json"], SCHEMA)
+        try:
+            made = cls(
+                discover.rebuild_method(described["method"]),
+                (_from_parquet if kind is Format.PARQUET else _from_csv)(contents[kind.file]),
+                described["nodes"],
+                Certificate.from_json(contents["certificate.json"].decode(errors="replace")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Tampered(f"{folder} is incomplete or altered: {error}") from error
+        if described != made._describe() or contents["card.txt"].decode(errors="replace") != made.card() + "\n":
+            raise Tampered(f"{folder} does not say the same in its edge list, graph.json and card.txt")
+        return made
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "method": self.method.describe(),
+            "nodes": self.num_nodes,
+            "edges": self.edges.shape[1],
+            "undirected": self.undirected,
+            "ids": _IDS,
+        }
+
+    def _size(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        return f"{self.num_nodes} nodes, {self.edges.shape[1]} {kind} edges"
+
+
+def require_writable(path: Path, format: Format) -> None:
+    """Parquet can be written, and `path` is free, empty, or holds a released graph of this format."""
+    if format is Format.PARQUET:
+        require_parquet()
+    require_only(path, (*format.files, MANIFEST), f"a released graph with {format.file}")
+
+
+def _listed(arcs: Csr, undirected: bool) -> Tensor:
+    """Arcs by source, then target; of an undirected edge the one with source < target. int64 [2, m]."""
+    by_source = arcs.transpose()
+    pairs = np.stack([by_source.targets(), by_source.indices])
+    return torch.from_numpy(pairs[:, pairs[0] < pairs[1]] if undirected else pairs)
+
+
+def _parquet(edges: Tensor, described: bytes) -> bytes:
+    """The description travels inside the file too: a node without edges must not vanish with the folder."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"source": edges[0].numpy(), "target": edges[1].numpy()})
+    sink = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({"graphveil": described}), sink)
+    return sink.getvalue()
+
+
+def _from_parquet(body: bytes) -> Tensor:
+    require_parquet()
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(io.BytesIO(body), columns=["source", "target"])
+    return torch.from_numpy(np.stack([table["source"].to_numpy(), table["target"].to_numpy()]))
+
+
+def _csv(edges: Tensor) -> bytes:
+    sink = io.BytesIO()
+    np.savetxt(sink, edges.numpy().T, fmt="%d", delimiter=",", header="source,target", comments="")
+    return sink.getvalue()
+
+
+def _from_csv(body: bytes) -> Tensor:
+    rows = np.array([line.split(",") for line in body.decode().splitlines()[1:]], dtype=np.int64)
+    return torch.from_numpy(rows.reshape(-1, 2).T.copy())

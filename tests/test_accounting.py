@@ -80,6 +80,12 @@ class TestBracket:
         assert lower <= true * (1 + 1e-6)
         assert true * (1 - 1e-6) <= upper <= true * 1.004
 
+    @pytest.mark.parametrize("epsilon", [20.0, 33.0, 35.5, 36.7, 40.0, 64.0])
+    def test_large_pure_epsilons_are_not_understated(self, epsilon: float) -> None:
+        """A lie of chance e^-epsilon must keep its digits: at any delta below 1/2 nearly all of epsilon is spent."""
+        true = epsilon + math.log1p(-1e-5 * (1 + math.exp(-epsilon)))
+        assert true - 1e-11 <= accounting.epsilon(plan_of((PureCurve(epsilon), 1)), 1e-5) <= epsilon * (1 + 1e-9)
+
     @pytest.mark.parametrize(("epsilon", "times"), [(0.1, 40), (0.5, 10), (2.0, 3)])
     def test_randomised_response(self, epsilon: float, times: int) -> None:
         plan = plan_of((PureCurve(epsilon), times))

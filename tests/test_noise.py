@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from graphveil.core import GraphveilError
+from graphveil.core import GraphveilError, InvalidInput
 from graphveil.noise import _GRID_BITS, Secure, Seeded, Source
 
 MANY = 200_000
@@ -108,6 +108,31 @@ class TestContract:
     def test_no_noise_leaves_the_sum(self, source: Source) -> None:
         total = torch.tensor([1.25, -3.5])
         assert torch.equal(source.add_gaussian(total, 0.0, unit=1.0), total)
+
+    @pytest.mark.parametrize("scale", [2.0**60, 1e308, math.inf])
+    def test_noise_that_does_not_fit_is_refused_whatever_the_sum(self, source: Source, scale: float) -> None:
+        for total in (torch.zeros(10), torch.full((10,), math.nan), torch.full((10,), 1e30)):
+            for add in (source.add_gaussian, source.add_laplace):
+                with pytest.raises(InvalidInput, match="does not fit"):
+                    add(total, scale, 1.0)
+
+    @pytest.mark.parametrize("law", ["gaussian", "laplace"])
+    def test_the_most_noise_that_is_drawn_fits(self, law: str) -> None:
+        """The smallest uniforms make the largest draws; up to the refusal none of them wraps round."""
+        secure, refused = Secure(), 0
+        secure._stream = Constant(b"\x00")  # type: ignore[assignment]
+        draw = getattr(secure, f"add_{law}")
+        sign = np.sign(draw(torch.zeros(10), 1.0, 1.0).numpy())
+        assert sign.any()
+        for power in range(20, 64):
+            try:
+                out = draw(torch.zeros(10), 1.5 * 2.0**power, 1.0).numpy()
+            except InvalidInput:
+                refused += 1
+            else:
+                assert not refused
+                assert np.array_equal(np.sign(out), sign)
+        assert refused
 
     def test_empty_sums(self, source: Source) -> None:
         assert source.add_gaussian(torch.zeros(0), 1.0, unit=1.0).shape == (0,)

@@ -16,10 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, GraphveilError
+from graphveil.core import Floats, GraphveilError, InvalidInput
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
+
+_FURTHEST = 80.0
+"""No draw lies further out, in scales: uniforms of 106 binary places make Laplace draws up to 74, normal ones to 12."""
 
 _BLOCK = 1 << 20
 """Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
@@ -101,6 +104,7 @@ class Source(ABC):
     def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
         """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
         flat, slack = total.detach().reshape(-1), math.sqrt(total.numel()) / unit
+        _grid(std, slack)
         noisy = torch.empty(flat.shape, dtype=torch.float32)
         # In blocks, because draws and their grid take many times the memory of what they are added to.
         for first in range(0, len(flat), _BLOCK):
@@ -110,9 +114,26 @@ class Source(ABC):
 
     def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:
         """`total` plus Laplace(scale) on every entry; `unit` is the smallest L1 move that is charged."""
+        slack = total.numel() / unit
+        _grid(scale, slack)
         flat = _finite(total)
-        noisy = torch.from_numpy(self._join(flat, self.laplace(flat.size), scale, flat.size / unit))
+        noisy = torch.from_numpy(self._join(flat, self.laplace(flat.size), scale, slack))
         return noisy.reshape(total.shape).to(torch.float32).to(total.device)
+
+
+def _grid(scale: float, slack: float) -> tuple[float, float]:
+    """The step of the secure grid and the scale widened for it; refused where noise would not fit into 64 bits.
+
+    A function of public numbers alone, and asked before the sum is looked at: a refusal tells nothing of it.
+    """
+    if scale == 0.0:
+        return 0.0, 0.0
+    if math.isfinite(scale):
+        grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
+        wide = scale * (1 + 2 * grid * slack)
+        if _FURTHEST * wide <= 2.0**62 * grid < math.inf:
+            return grid, wide
+    raise InvalidInput(f"noise of scale {scale:.3g} does not fit into whole numbers of 64 bits; use another amount")
 
 
 def _finite(total: Tensor) -> Floats:
@@ -184,8 +205,7 @@ class Secure(Source):
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
         if scale == 0.0:
             return total
-        grid = 2.0 ** (math.floor(math.log2(scale)) - _GRID_BITS)
-        wide = scale * (1 + 2 * grid * slack)
+        grid, wide = _grid(scale, slack)
         # Beyond 2^52 grid steps a double has no room for the grid. Saturating moves no two sums apart,
         # whereas an error would tell which of them it was.
         steps = np.clip(total / grid, -(2.0**52), 2.0**52)

@@ -112,7 +112,7 @@ class ReleasedEdges:
         require_writable(target, kind)
         described = json.dumps(self._describe(), indent=2).encode()
         contents = {
-            kind.file: _parquet(self.edges, described) if kind is Format.PARQUET else _csv(self.edges),
+            kind.file: _parquet(self.edges, described, self.card()) if kind is Format.PARQUET else _csv(self.edges),
             "graph.json": described,
             "certificate.json": self.certificate.to_json().encode(),
             "card.txt": (self.card() + "\n").encode(),
@@ -134,7 +134,7 @@ class ReleasedEdges:
                 described["nodes"],
                 Certificate.from_json(contents["certificate.json"].decode(errors="replace")),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise Tampered(f"{folder} is incomplete or altered: {error}") from error
         if described != made._describe() or contents["card.txt"].decode(errors="replace") != made.card() + "\n":
             raise Tampered(f"{folder} does not say the same in its edge list, graph.json and card.txt")
@@ -169,14 +169,14 @@ def _listed(arcs: Csr, undirected: bool) -> Tensor:
     return torch.from_numpy(pairs[:, pairs[0] < pairs[1]] if undirected else pairs)
 
 
-def _parquet(edges: Tensor, described: bytes) -> bytes:
-    """The description travels inside the file too: a node without edges must not vanish with the folder."""
+def _parquet(edges: Tensor, described: bytes, card: str) -> bytes:
+    """Description and card travel inside the file too: nodes without edges, and warnings, must not stay behind."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pa.table({"source": edges[0].numpy(), "target": edges[1].numpy()})
     sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"graphveil": described}), sink)
+    pq.write_table(table.replace_schema_metadata({"graphveil": described, "graphveil card": card.encode()}), sink)
     return sink.getvalue()
 
 
@@ -195,5 +195,8 @@ def _csv(edges: Tensor) -> bytes:
 
 
 def _from_csv(body: bytes) -> Tensor:
-    rows = np.array([line.split(",") for line in body.decode().splitlines()[1:]], dtype=np.int64)
+    header, *lines = body.decode().splitlines()
+    if header != "source,target":
+        raise ValueError(f"the first line is {header!r}, not source,target")
+    rows = np.array([line.split(",") for line in lines], dtype=np.int64)
     return torch.from_numpy(rows.reshape(-1, 2).T.copy())

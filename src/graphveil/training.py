@@ -81,6 +81,7 @@ def infer(
 ) -> Release:
     """Predict on another private graph with released weights, spending that graph's own budget.
 
+    A seed that trained the release would give both graphs the same noise: take another.
     Returns a release whose predictions are for `graph` and whose certificate speaks of `graph`.
     """
     plan = release.certificate.plan

@@ -20,7 +20,6 @@ from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
-from graphveil.mechanisms.noisy_counts import NoisyCounts
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -245,9 +244,7 @@ def claimed_move(step: Step) -> tuple[int, float]:
         return 2, claim.mu * act.std * act.clip
     if isinstance(act, Laplace) and isinstance(claim, LaplaceCurve):
         return 1, claim.epsilon * act.scale * act.clip
-    if isinstance(act, Tally) and isinstance(claim, LaplaceCurve):
-        return 1, claim.epsilon * act.scale
-    if isinstance(act, NoisyCounts) and isinstance(claim, PureCurve):
+    if isinstance(act, Tally) and isinstance(claim, PureCurve):
         return 1, claim.epsilon * act.scale
     if isinstance(act, Contractive) and isinstance(claim, GaussianCurve):
         hop = claim.mu * act.std / math.sqrt(convergence(act.lipschitz, act.hops))

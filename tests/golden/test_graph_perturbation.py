@@ -15,14 +15,20 @@ from scipy.stats import beta
 import graphveil as gv
 from graphveil import accounting
 from graphveil.arcs import Csr
-from graphveil.core import Adjacency, MissingData, Plan, Reading
+from graphveil.core import Adjacency, MissingData, Plan, Query, Reading
 from graphveil.graph import Graph, Public
 from graphveil.mechanisms import singular_values
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
+from graphveil.method import Method
 from graphveil.methods.eclipse import Eclipse
+from graphveil.methods.edgerand import EdgeRand
+from graphveil.methods.lapgraph import LapGraph
+from graphveil.methods.lpgnet import LpgNet, cluster_degrees
+from graphveil.methods.privgraph import PrivGraph
 from graphveil.nn.features import unit_rows
-from graphveil.nn.low_rank import Core, unflat
+from graphveil.nn.low_rank import Core, Degrees, unflat
+from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.noise import Seeded
 from graphveil.session import Session
 
@@ -33,7 +39,7 @@ def about(value: float) -> object:
     return pytest.approx(value, rel=5e-3)
 
 
-def plan_of(method: Eclipse, noise: float, reading: Reading = Reading.SOUND) -> Plan:
+def plan_of(method: Method, noise: float, reading: Reading = Reading.SOUND) -> Plan:
     return method.plan(Public.blank(100, 8, 3), EDGE, reading, noise)
 
 
@@ -102,7 +108,7 @@ def without(graph: Graph, first: int, second: int) -> Csr:
     return Csr.from_edge_index(sources[~gone], targets[~gone], graph.num_nodes)
 
 
-def hits(graph: Graph, method: Eclipse, plan: Plan, edge: tuple[int, int], trials: int) -> int:
+def hits(graph: Graph, method: ReleasedGraph, plan: Plan, edge: tuple[int, int], trials: int) -> int:
     """In how many of `trials` releases the edge is there."""
     public, sealed = graph.seal(EDGE)
     hub, pendant = edge
@@ -150,12 +156,44 @@ def test_published_eclipse_is_refuted_on_cora(monkeypatch: pytest.MonkeyPatch) -
     assert np.abs(row).max() < 1e-12
 
 
-def test_the_same_attack_does_not_refute_the_sound_one() -> None:
+SOUND = [
+    Eclipse(use="graph", rank=16),
+    LapGraph(),
+    EdgeRand(),
+    PrivGraph(),
+    PrivGraph(communities="louvain"),
+]
+
+
+@pytest.mark.parametrize("method", SOUND, ids=str)
+def test_the_same_attack_does_not_refute_the_sound_ones(method: ReleasedGraph) -> None:
+    """Claimed epsilon 1: whether the edge is there tells less than that, either way."""
     graph = loaded("cora")
-    method = Eclipse(use="graph", rank=16)
     noise = accounting.calibrate(partial(plan_of, method), 1.0, 1e-5).noise
     edge = hub_and_pendant(graph)
     bare = replace(graph, adj=without(graph, *edge))
     here, there = (hits(world, method, plan_of(method, noise), edge, 60) for world in (graph, bare))
     assert certified(here, there, 60) < 1
     assert certified(there, here, 60) < 1
+
+
+def test_nor_does_it_refute_counts_and_degrees() -> None:
+    """lpgnet and eclipse's head release no graph: the attack reads the noisy degree of the pendant node."""
+    graph = loaded("cora")
+    edge = hub_and_pendant(graph)
+    bare = replace(graph, adj=without(graph, *edge))
+    clusters = torch.nn.functional.one_hot(graph.y, graph.num_classes)
+    asked: list[tuple[LpgNet | Eclipse, str, Query]] = [
+        (LpgNet(), "counts", partial(cluster_degrees, scores=clusters)),
+        (Eclipse(), "degrees", lambda sealed: Degrees(sealed.adj, True)),
+    ]
+    for method, step, query in asked:
+        plan = plan_of(method, accounting.calibrate(partial(plan_of, method), 1.0, 1e-5).noise)
+        found = []
+        for world in (graph, bare):
+            public, sealed = world.seal(EDGE)
+            told = [Session(public, sealed, plan, Seeded(seed)).release(step, query) for seed in range(200)]
+            rows = torch.stack([each.reshape(graph.num_nodes, -1)[edge[1]] for each in told])
+            found.append(int((rows.sum(dim=1) > 0.5).sum()))
+        assert certified(*found, 200) < 1
+        assert certified(*found[::-1], 200) < 1

@@ -29,7 +29,6 @@ from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.mechanisms.noisy_counts import Grouped, NoisyCounts
 from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.mechanisms.randomised_response import RandomisedResponse
@@ -86,8 +85,6 @@ def world_of(act: Mechanism) -> World | None:
         return World(_marked(act, True), _marked(act, False), act.curve(1))
     if isinstance(act, Settling):
         return World(_settled(act, True), _settled(act, False), act.curve(2))
-    if isinstance(act, NoisyCounts):
-        return World(_heard(act, True), _heard(act, False), act.curve(1))
     if isinstance(act, NoisyMax):
         moved = max(1, round(act.scale))
         return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
@@ -240,9 +237,13 @@ def _named(act: TopPairs, present: bool) -> Callable[[int, Source], Floats]:
 
 
 def _marked(act: Tally, present: bool) -> Callable[[int, Source], Floats]:
-    """One contribution, or none, leaves far more marks in the only cell than it may."""
-    asked = Marks(np.zeros((int(present), act.marks + 5), np.int64), 1)
-    return _repeated(act, lambda _: asked)
+    """A contribution, or none, leaves more marks in a cell than it may. Cells are independent: each is a run."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        cells = np.repeat(np.arange(runs if present else 0)[:, None], act.marks + 5, axis=1)
+        return act.apply(NOTHING, lambda _: Marks(cells, runs), source).double().numpy()
+
+    return draw
 
 
 def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
@@ -257,18 +258,6 @@ def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
         asked = Unsettled(adj, np.zeros(len(ids), np.int64), np.zeros((len(ids), 8)), ids)
         out = act.apply(NOTHING, lambda _: asked, source).reshape(runs, 2)
         return (out == 0).sum(dim=1).double().numpy() + ((out[:, 0] == out[:, 1]) & (out[:, 0] > 0)).double().numpy()
-
-    return draw
-
-
-def _heard(act: NoisyCounts, present: bool) -> Callable[[int, Source], Floats]:
-    """Every even node speaks to the next odd one, or none does; the statistic is the count of the odd one."""
-
-    def draw(runs: int, source: Source) -> Floats:
-        ids = np.arange(0, 2 * runs, 2)
-        adj = Csr.from_edge_index(ids, ids + 1, 2 * runs) if present else Csr.empty(2 * runs)
-        asked = Grouped(adj, torch.zeros(2 * runs, dtype=torch.int64), 1)
-        return act.apply(NOTHING, lambda _: asked, source)[1::2, 0].double().numpy()
 
     return draw
 
@@ -332,7 +321,7 @@ def quieter(act: Mechanism) -> Mechanism:
     """The same mechanism with half its noise."""
     if isinstance(act, Gaussian):
         return replace(act, std=act.std / 2)
-    if isinstance(act, Laplace | NoisyCounts | NoisyMax):
+    if isinstance(act, Laplace | NoisyMax | Tally):
         return replace(act, scale=act.scale / 2)
     assert isinstance(act, RandomisedResponse | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
@@ -343,13 +332,13 @@ PLAIN = [
     Gaussian(4.0, clip=0.5),
     Laplace(1.0),
     Laplace(10.0, clip=2.0),
-    NoisyCounts(1.0),
-    NoisyCounts(3.0),
     NoisyMax(1.0),
     NoisyMax(0.5),
     RandomisedResponse(1.0),
     RandomisedResponse(1.0, categories=4),
     FlippedEdges(1.0),
+    Tally(1.0),
+    Tally(3.0),
 ]
 
 

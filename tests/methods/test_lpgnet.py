@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from neighbours import Sketch
 from torch import Tensor
 
 import graphveil as gv
@@ -20,7 +21,7 @@ from graphveil.core import Adjacency, Query, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph import Graph, Public
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.noisy_counts import Grouped, NoisyCounts
+from graphveil.mechanisms.tally import Tally
 from graphveil.methods.lpgnet import LpgNet, cluster_degrees, log_counts
 from graphveil.noise import Seeded
 from graphveil.session import Session
@@ -46,7 +47,7 @@ def test_a_level_costs_the_counts_that_an_edge_changes(
     public, adjacency = Public.blank(9, 4, 3, undirected), Adjacency.of("edge", undirected)
     plan = LpgNet(levels=levels).plan(public, adjacency, reading, 8.0)
     (step,) = plan.steps
-    assert (step.act, step.times, plan.refuted) == (NoisyCounts(8.0), levels, ())
+    assert (step.act, step.times, plan.refuted) == (Tally(8.0, marks=moved), levels, ())
     assert isinstance(step.claim, PureCurve)
     assert step.claim.epsilon == pytest.approx(moved / 8.0, rel=1e-9)
     # Pure costs add up; at a small delta next to nothing is saved.
@@ -67,36 +68,29 @@ def test_levels_share_the_budget_equally(levels: int, epsilon: float) -> None:
 @pytest.mark.parametrize("undirected", [True, False])
 def test_an_edge_moves_exactly_what_is_charged(undirected: bool) -> None:
     """All graphs of three nodes, all clusterings and all neighbours: one count at each end, never less or more."""
-    act, adjacency = NoisyCounts(2.0), Adjacency.of("edge", undirected)
-    (step,) = LpgNet().plan(Public.blank(3, 1, 2, undirected), adjacency, Reading.SOUND, 2.0).steps
+    public, adjacency = Public.blank(3, 1, 2, undirected), Adjacency.of("edge", undirected)
+    (step,) = LpgNet().plan(public, adjacency, Reading.SOUND, 2.0).steps
     pairs = list(combinations(range(3), 2) if undirected else permutations(range(3), 2))
     moves = set()
     for present in product([False, True], repeat=len(pairs)):
-        for place, clusters in product(range(len(pairs)), product([0, 1], repeat=3)):
-            toggled = [kept != (number == place) for number, kept in enumerate(present)]
-            first, second = (
-                act.apply(_nothing(), _asked(pairs, kept, undirected, clusters), Seeded(3))
-                for kept in (list(present), toggled)
-            )
-            moves.add(int((first - second).abs().sum()))
-            assert int((first != second).sum()) == (2 if undirected else 1)
+        links = np.zeros((3, 3), dtype=bool)
+        for (u, v), there in zip(pairs, present, strict=True):
+            links[u, v] |= there
+            links[v, u] |= there and undirected
+        here = Sketch(links, torch.zeros(3, 1), torch.zeros(3, dtype=torch.int64), undirected)
+        for (u, v), clusters in product(pairs, product([0, 1], repeat=3)):
+            scores = torch.nn.functional.one_hot(torch.tensor(clusters), 2)
+            outs = []
+            for sealed in (here.sealed(public), here.toggled(u, v).sealed(public)):
+                with sealed.opened():
+                    outs.append(step.act.apply(sealed, partial(cluster_degrees, scores=scores), Seeded(3)))
+            moves.add(int((outs[0] - outs[1]).abs().sum()))
+            assert int((outs[0] != outs[1]).sum()) == (2 if undirected else 1)
     assert moves == {2 if undirected else 1}
     charged = step.claim
     assert isinstance(charged, PureCurve)
-    assert max(moves) <= charged.epsilon * act.scale
-    assert max(moves) > 0.9 * charged.epsilon * act.scale, "a sensitivity ten per cent too small would go unnoticed"
-
-
-def _nothing() -> Any:
-    return None
-
-
-def _asked(pairs: list[tuple[int, int]], kept: list[bool], undirected: bool, clusters: tuple[int, ...]) -> Query:
-    arcs = [pair for pair, there in zip(pairs, kept, strict=True) if there]
-    if undirected:
-        arcs += [(v, u) for u, v in arcs]
-    sources, targets = np.array(arcs, dtype=np.int64).reshape(-1, 2).T
-    return lambda _: Grouped(Csr.from_edge_index(sources, targets, 3), torch.tensor(clusters), 2)
+    assert max(moves) <= charged.epsilon * 2.0
+    assert max(moves) > 0.9 * charged.epsilon * 2.0, "a sensitivity ten per cent too small would go unnoticed"
 
 
 class Watched(Session):
@@ -125,7 +119,7 @@ def test_every_level_counts_by_the_classes_of_the_one_before(graph: Graph, level
     links = torch.from_numpy(graph.adj.to_scipy().toarray()).double()
     for scores, counts in zip(session.asked, session.told, strict=True):
         clusters = torch.nn.functional.one_hot(scores.argmax(dim=1), graph.num_classes).double()
-        assert torch.equal(counts.double(), links @ clusters)
+        assert torch.equal(counts.reshape(-1, graph.num_classes).double(), links @ clusters)
     networks = {f"level {level}" for level in range(1, levels + 1)}
     assert {name.split(".")[0] for name in state} == {"encoder", "scaling", "logits", *networks}
     assert state[f"level {levels}.layers.0.weight"].shape == (8, 2 * levels * graph.num_classes)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from graphveil.sampling.community_graph import Blocks, norm_sub
+from graphveil.sampling.community_graph import CommunityGraph, norm_sub
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -17,10 +17,10 @@ def rng(seed: int = 0) -> np.random.Generator:
 def test_pairs_appear_as_often_as_they_should() -> None:
     home = np.array([1, 0, 0, 1, 0, 0])
     degrees = np.array([1.0, 2.0, 1.0, 0.5, 0.0, 1.0])
-    blocks, runs = Blocks(home, degrees, np.array([1.3])), 6_000
+    drawn, runs = CommunityGraph(home, degrees, np.array([1.3])), 6_000
     seen, coins = np.zeros((6, 6)), rng()
     for _ in range(runs):
-        lower, higher = blocks.draw(coins)
+        lower, higher = drawn.draw(coins)
         seen[lower, higher] += 1
     for i in range(6):
         for j in range(i + 1, 6):
@@ -37,7 +37,7 @@ def test_pairs_appear_as_often_as_they_should() -> None:
 
 def test_sums_are_those_of_a_large_community() -> None:
     home, degrees = np.zeros(5000, np.int64), np.full(5000, 8.0)
-    lower, higher = Blocks(home, degrees, np.empty(0)).draw(rng())
+    lower, higher = CommunityGraph(home, degrees, np.empty(0)).draw(rng())
     assert len(lower) == pytest.approx(20_000, rel=0.05)
     assert len(np.unique(higher * 5000 + lower)) == len(lower)
 
@@ -49,7 +49,7 @@ def test_any_numbers_give_a_valid_graph(sizes: tuple[int, ...]) -> None:
     for seed, scale in enumerate([0.0, 1e-9, 1.0, 1e6, 1e12] * 4):
         noise = rng(seed)
         degrees, between = (noise.laplace(size=k) * scale for k in (len(home), len(sizes) * (len(sizes) - 1) // 2))
-        lower, higher = Blocks.fitted(home, degrees, between, 1000).draw(noise)
+        lower, higher = CommunityGraph.fitted(home, degrees, between, 1000).draw(noise)
         assert (lower < higher).all()
         assert (lower >= 0).all()
         assert len(set(zip(lower.tolist(), higher.tolist(), strict=True))) == len(lower) <= pairs
@@ -57,10 +57,10 @@ def test_any_numbers_give_a_valid_graph(sizes: tuple[int, ...]) -> None:
 
 def test_no_more_edges_are_expected_than_allowed() -> None:
     home = rng().integers(4, size=3000)
-    huge = Blocks.fitted(home, np.full(3000, 1e12), np.full(6, 1e12), 10_000)
+    huge = CommunityGraph.fitted(home, np.full(3000, 1e12), np.full(6, 1e12), 10_000)
     assert huge.degrees.sum() / 2 + huge.between.sum() == pytest.approx(10_000)
     assert huge.draw(rng()).shape[1] <= 11_000
-    wide = Blocks.fitted(home, np.full(3000, 1e12), np.full(6, 1e12), 10**9)
+    wide = CommunityGraph.fitted(home, np.full(3000, 1e12), np.full(6, 1e12), 10**9)
     sizes = np.bincount(home)
     assert wide.degrees.tolist() == (sizes[home] - 1).tolist()
     assert wide.between.tolist() == [sizes[a] * sizes[b] for a in range(4) for b in range(a)]
@@ -81,6 +81,6 @@ def test_norm_sub_keeps_sums() -> None:
 
 
 def test_seeds_repeat() -> None:
-    blocks = Blocks(np.arange(50) % 3, np.full(50, 3.0), np.full(3, 4.0))
-    assert np.array_equal(blocks.draw(rng(5)), blocks.draw(rng(5)))
-    assert not np.array_equal(blocks.draw(rng(5)), blocks.draw(rng(6)))
+    drawn = CommunityGraph(np.arange(50) % 3, np.full(50, 3.0), np.full(3, 4.0))
+    assert np.array_equal(drawn.draw(rng(5)), drawn.draw(rng(5)))
+    assert not np.array_equal(drawn.draw(rng(5)), drawn.draw(rng(6)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -198,13 +199,18 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
 def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
     if release.method.serves is Serves.RELEASED:
-        there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=task.seed)
+        there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
         spent, sound, predicted = there.certificate.epsilon, there.certificate.sound_epsilon, there.predict()
     else:
         # A prediction from private features protects nobody there.
         spent = sound = math.inf if "x" in release.certificate.plan.adjacency.private else 0.0
         predicted = release.predict(graph)
     return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=_scores(predicted, graph, graph.y >= 0))
+
+
+def seed_for(graph: Graph, task: Task) -> int:
+    """A seed of its own for another graph: the noise of training must not come again there."""
+    return int.from_bytes(hashlib.sha256(f"{task.seed} {graph.name}".encode()).digest()[:7])
 
 
 def _scores(predicted: Tensor, graph: Graph, part: Tensor) -> Scores:

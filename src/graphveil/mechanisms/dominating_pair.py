@@ -54,6 +54,15 @@ def _renyi(first: Floats, second: Floats, orders: Floats) -> Floats:
     return np.asarray(np.logaddexp.reduce(exponents, axis=1) / (orders - 1))
 
 
+def response(epsilon: float, categories: int = 2) -> DominatingPair:
+    """Randomised response: the truth is e^epsilon times as likely as any single lie, of which there are k - 1."""
+    # 1 - truth would lose the digits of a rare lie, and with them epsilon.
+    odds = math.exp(-epsilon)
+    truth = 1 / (1 + (categories - 1) * odds)
+    rest = () if categories == 2 else ((categories - 2) * odds * truth,)
+    return DominatingPair((truth, odds * truth, *rest), (odds * truth, truth, *rest))
+
+
 @dataclass(frozen=True)
 class PureCurve(Curve):
     """Randomised response, the pair that dominates EVERY epsilon-DP mechanism (Kairouz et al. 2015)."""
@@ -67,18 +76,14 @@ class PureCurve(Curve):
     def infinite(self) -> bool:
         return self.epsilon == math.inf
 
-    def _pair(self) -> DominatingPair:
-        truth = 1 / (1 + math.exp(-self.epsilon))
-        return DominatingPair((truth, 1 - truth), (1 - truth, truth))
-
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        return self._pair().deltas(epsilons)
+        return response(self.epsilon).deltas(epsilons)
 
     def atom(self) -> float | None:
         return self.epsilon or None
 
     def rdp(self, orders: Floats) -> Floats:
-        return self._pair().rdp(orders)
+        return response(self.epsilon).rdp(orders)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

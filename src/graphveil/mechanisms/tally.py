@@ -1,4 +1,7 @@
-"""Laplace noise on counts: every contribution leaves a few marks, and the cells they fall into are counted."""
+"""Noisy counts: every contribution leaves a mark or two, and the cells they fall into are counted.
+
+Noise is two-sided geometric: Laplace noise for whole numbers (Ghosh, Roughgarden & Sundararajan 2009).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.arcs import Ids
-from graphveil.core import InvalidInput, Mechanism, Query, require_cost, require_whole
-from graphveil.mechanisms.laplace import LaplaceCurve
+from graphveil.arcs import Csr, Ids
+from graphveil.core import InvalidInput, Mechanism, Query, require_cost
+from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,12 +22,27 @@ if TYPE_CHECKING:
     from graphveil.graph import Sealed
     from graphveil.noise import Source
 
+_MOST_EPSILON = 32.0
+"""Beyond this for one contribution a uniform has too few digits: nothing finite is claimed."""
+
+_MOST = 2.0**50
+"""The largest scale whose noise fits into whole numbers of 64 bits."""
+
+_REACH = 64.0
+"""Noise goes this many scales out at least."""
+
+_ROUNDING = 2.0**-40
+"""What rounding adds to the epsilon of one mark at most, charged (docs/methods/lpgnet.md)."""
+
+_BLOCK = 1 << 20
+"""Cells that get their noise at a time, because digits take many times the memory of what they are added to."""
+
 
 @dataclass(frozen=True, eq=False)
 class Marks:
     """What is counted: the cells that each contribution marks, int64 [m, k], of 0..size-1; `size` is public.
 
-    A contribution may mark one cell several times, which counts as often; a mark outside the range counts nowhere.
+    A contribution may mark one cell twice, which counts twice; a mark outside the range counts nowhere.
     """
 
     cells: Ids
@@ -33,33 +51,60 @@ class Marks:
 
 @dataclass(frozen=True)
 class Tally(Mechanism):
-    """Query: `query(sealed) -> Marks`. Releases the marks in every cell plus Laplace(scale), float32 [size].
+    """Query: `query(sealed) -> Marks`. Releases the marks in every cell plus noise, int64 [size].
 
-    Of each contribution the first `marks` marks count, so one more contribution moves the counts by `marks` in L1.
+    Pr[noise = k] = (1 - a) / (1 + a) a^|k| with a = e^(-1/scale), independent for every cell. Of each contribution the
+    first `marks` marks count, so one more contribution moves the counts by at most `marks` in L1.
     """
 
     scale: float
     marks: int = 1
 
     def __post_init__(self) -> None:
-        require_cost(self.scale, "scale")
-        require_whole(self, "marks")
-        if self.marks < 1:
-            raise InvalidInput(f"a contribution leaves at least one mark, got marks={self.marks}")
+        if require_cost(self.scale, "scale") > _MOST:
+            raise InvalidInput(f"scale must be at most 2^50, got {self.scale!r}")
+        if self.marks not in (1, 2) or not isinstance(self.marks, int) or isinstance(self.marks, bool):
+            # The tails of the noise are shown to be thin enough for moves of one and two (docs/methods/lpgnet.md).
+            raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
         asked = query(sealed)
         cells = asked.cells[:, : self.marks].ravel()
-        inside = cells[(cells >= 0) & (cells < asked.size)]
-        counts = torch.from_numpy(np.bincount(inside, minlength=asked.size).astype(np.float64))
-        return source.add_laplace(counts, self.scale, unit=1.0)
+        counts = np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size)
+        for first in range(0, asked.size, _BLOCK):
+            part = counts[first : first + _BLOCK]
+            part += geometric(source, len(part), self.scale) - geometric(source, len(part), self.scale)
+        return torch.from_numpy(counts)
 
-    def curve(self, sensitivity: float) -> LaplaceCurve:
-        """`sensitivity`: how many contributions a neighbour changes; each moves `marks` marks."""
-        if not sensitivity >= 1:
-            raise InvalidInput(f"a neighbour changes at least one contribution, got {sensitivity}")
-        return LaplaceCurve(math.inf if self.scale == 0 else sensitivity * self.marks / self.scale)
+    def curve(self, sensitivity: float) -> PureCurve:
+        """`sensitivity` is 1: a neighbour changes one contribution, and each of its marks costs 1/scale."""
+        if sensitivity != 1:
+            raise InvalidInput(f"a neighbour changes one contribution, whose marks are charged, got {sensitivity}")
+        if self.marks > _MOST_EPSILON * self.scale:
+            return PureCurve(math.inf)
+        return PureCurve(self.marks * (1 / self.scale + _ROUNDING))
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        return cls(1.0), cls(2.0, marks=2)
+        return cls(1.0), cls(3.0), cls(2.0, marks=2)
+
+
+def geometric(source: Source, count: int, scale: float) -> Ids:
+    """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count].
+
+    The binary digits of such a number are independent: digit j is 1 with odds a^(2^j). Every coin is exact to the last
+    bits of a double however large the scale is; inverting a uniform would lose digits in proportion to it.
+    """
+    drawn = np.zeros(count, np.int64)
+    for digit in range(math.ceil(_REACH * scale).bit_length()):
+        # e^-700 is still a double, and no uniform is that small.
+        rate = 1 / (1 + math.exp(min(2**digit / scale, 700.0)))
+        drawn += source.coins(count, rate).numpy().astype(np.int64) << digit
+    return drawn
+
+
+def ends(adj: Csr, undirected: bool) -> tuple[Ids, Ids]:
+    """Source and target of every arc, or of every undirected edge once, int64 [m] each: one contribution each."""
+    sources, targets = adj.indices, adj.targets()
+    once = sources < targets if undirected else sources != targets
+    return sources[once], targets[once]

@@ -25,7 +25,7 @@ from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
-from graphveil.nn.folds import Folds
+from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.nn.released_graph import graph_of
 from graphveil.session import Session
@@ -87,9 +87,7 @@ class Hearsay(Method):
         public = session.public
         scaling = Scaling.fit(public.features(), self.scale)
         x = scaling(public.features())
-        folds = public.learnt(
-            f"folds {self.folds} {self.hidden} {self.scale}", lambda: Folds.fit(x, public, self.folds, self.hidden)
-        )
+        folds = cross_fitted(x, public, self.scale, self.folds, self.hidden)
         train, weights = public.train.nonzero().ravel(), dict(folds.state())
 
         def learnt(hop: int, inputs: Tensor) -> nn.Module:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
 from graphveil.graph import Public, Sealed
-from graphveil.mechanisms.noisy_counts import Grouped, NoisyCounts
+from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.method import State
 from graphveil.nn.edge_method import NO_NODES, EncoderMethod
 from graphveil.nn.features import Scaling, standard
@@ -41,9 +42,8 @@ class LpgNet(EncoderMethod):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         # An undirected edge is counted at both of its ends. The authors charge that too: both readings agree.
-        act = NoisyCounts(noise)
-        claim = act.curve(2 if adjacency.undirected else 1)
-        return Plan(adjacency, reading, (Step("counts", act, claim, self.levels, why="docs/methods/lpgnet.md"),))
+        act = Tally(noise, marks=2 if adjacency.undirected else 1)
+        return Plan(adjacency, reading, (Step("counts", act, act.curve(1), self.levels, why="docs/methods/lpgnet.md"),))
 
     def fit(self, session: Session) -> State:
         public = session.public
@@ -74,10 +74,10 @@ class LpgNet(EncoderMethod):
         """Log posteriors [n, c] after the last level; `network(l, inputs)` is the trained network of level l."""
         scores = predicted(encoder, scaling(session.public.features())).log_softmax(dim=1)
         act = session.plan.step("counts").act
-        assert isinstance(act, NoisyCounts)
+        assert isinstance(act, Tally)
         seen: list[Tensor] = []
         for level in range(1, self.levels + 1):
-            counts = session.release("counts", partial(cluster_degrees, scores=scores))
+            counts = session.release("counts", partial(cluster_degrees, scores=scores)).reshape(scores.shape)
             seen += [standard(scores), log_counts(counts, act.scale)]
             inputs = torch.cat(seen, dim=1)
             scores = predicted(network(level, inputs), inputs).log_softmax(dim=1)
@@ -93,9 +93,18 @@ class LpgNet(EncoderMethod):
         return small, replace(small, levels=2)
 
 
-def cluster_degrees(sealed: Sealed, scores: Tensor) -> Grouped:
-    """Query: every node counts its neighbours by their likeliest class under the public `scores` [n, c]."""
-    return Grouped(sealed.adj, scores.argmax(dim=1), scores.shape[1])
+def cluster_degrees(sealed: Sealed, scores: Tensor) -> Marks:
+    """Query: every node counts its neighbours by their likeliest class under the public `scores` [n, c].
+
+    Cells: node * c + class. An edge marks one cell of either end, an arc one of its target.
+    """
+    (nodes, classes), clusters = scores.shape, scores.argmax(dim=1).numpy()
+    undirected = sealed.public.undirected
+    sources, targets = ends(sealed.adj, undirected)
+    cells = [targets * classes + clusters[sources]]
+    if undirected:
+        cells.append(sources * classes + clusters[targets])
+    return Marks(np.stack(cells, axis=1), nodes * classes)
 
 
 def log_counts(counts: Tensor, scale: float) -> Tensor:

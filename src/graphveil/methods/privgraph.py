@@ -24,22 +24,20 @@ from graphveil.core import (
 )
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
-from graphveil.mechanisms.tally import Marks, Tally
+from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.method import State
 from graphveil.nn.features import Scaling
-from graphveil.nn.folds import Folds
+from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.louvain import louvain
 from graphveil.nn.mlp import restore
 from graphveil.nn.released_graph import ReleasedGraph, graph_of
-from graphveil.sampling.community_graph import Blocks, norm_sub
+from graphveil.sampling.community_graph import CommunityGraph, norm_sub
 from graphveil.session import Session
 
 _WHY = "docs/methods/privgraph.md"
 
-_FOLDS, _HIDDEN = 5, 128
-
 _LARGEST = 1e12
-"""Noisy counts are read as at most this, so that no sum overflows."""
+"""Noisy counts are read as at most this, so that double precision holds their sums."""
 
 _SUPER_NODES = 2048
 """Super-nodes at most: their weights are a dense matrix."""
@@ -131,12 +129,7 @@ class PrivGraph(ReleasedGraph):
 
     def _folds(self, public: Public) -> Folds:
         """Perceptrons on public features and labels, made once for all runs on this graph."""
-        if not bool(public.train.any()):
-            raise InvalidInput(
-                'communities="public" learns from training labels; without any use communities="louvain"'
-            )
-        x = Scaling.fit(public.features(), self.scale)(public.features())
-        return public.learnt(f"folds {_FOLDS} {_HIDDEN} {self.scale}", lambda: Folds.fit(x, public, _FOLDS, _HIDDEN))
+        return cross_fitted(Scaling.fit(public.features(), self.scale)(public.features()), public, self.scale)
 
     def _told(self, public: Public, folds: Folds, scaling: Scaling) -> Start:
         """One community per class, in which the perceptrons that never saw a node's label put it."""
@@ -165,9 +158,9 @@ class PrivGraph(ReleasedGraph):
         home = np.unique(home, return_inverse=True)[1]
         told = released(session, "extract", partial(measured, home=home))
         # An edge between communities marks its cell twice.
-        blocks = Blocks.fitted(home, told[:nodes], told[nodes:] / 2, self.most)
+        drawn = CommunityGraph.fitted(home, told[:nodes], told[nodes:] / 2, self.most)
         rng = np.random.default_rng(int(torch.randint(2**62, ())))
-        pairs = blocks.draw(rng)
+        pairs = drawn.draw(rng)
         if not undirected:
             # Directions are not modelled: every arc points either way.
             pairs = np.where(rng.random(pairs.shape[1]) < 0.5, pairs, pairs[::-1])
@@ -189,7 +182,7 @@ def released(session: Session, step: str, query: partial[Marks]) -> Floats:
 
 def super_edges(sealed: Sealed, groups: Ids, count: int) -> Marks:
     """Query: every edge marks the pair of groups that it joins, which may be one group twice; pairs a >= b."""
-    first, second = (groups[side] for side in edges(sealed.adj, sealed.public.undirected))
+    first, second = (groups[side] for side in ends(sealed.adj, sealed.public.undirected))
     upper, lower = np.maximum(first, second), np.minimum(first, second)
     return Marks((upper * (upper + 1) // 2 + lower)[:, None], count * (count + 1) // 2)
 
@@ -204,15 +197,8 @@ def measured(sealed: Sealed, home: Ids) -> Marks:
 
     Cells: the n nodes, then the pairs a > b of communities, at n + a (a - 1) / 2 + b.
     """
-    ends = np.stack(edges(sealed.adj, sealed.public.undirected))
-    upper, lower = home[ends].max(axis=0), home[ends].min(axis=0)
+    pairs = np.stack(ends(sealed.adj, sealed.public.undirected))
+    upper, lower = home[pairs].max(axis=0), home[pairs].min(axis=0)
     nodes, count = len(home), int(home.max()) + 1
     between = nodes + upper * (upper - 1) // 2 + lower
-    return Marks(np.where(upper == lower, ends, between).T, nodes + count * (count - 1) // 2)
-
-
-def edges(adj: Csr, undirected: bool) -> tuple[Ids, Ids]:
-    """The two ends of every edge, or of every arc of a directed graph, int64 [m] each."""
-    sources, targets = adj.indices, adj.targets()
-    once = sources < targets if undirected else sources != targets
-    return sources[once], targets[once]
+    return Marks(np.where(upper == lower, pairs, between).T, nodes + count * (count - 1) // 2)

@@ -12,12 +12,10 @@ from torch import Tensor
 from graphveil.graph import Public
 from graphveil.method import State
 from graphveil.nn.features import unit_rows
-from graphveil.nn.folds import Folds
+from graphveil.nn.folds import Folds, cross_fitted
 
 _POWER = 0.5
 """Columns are singular vectors times this power of their values: 0 whitens, 1 keeps the features' own weights."""
-
-_FOLDS, _HIDDEN = 5, 128
 
 
 class Basis(StrEnum):
@@ -72,8 +70,7 @@ class Beliefs:
 def fitted(x: Tensor, public: Public, kind: Basis, rank: int, scale: str) -> Directions | Beliefs:
     """The basis for scaled features x [n, d], made once for all runs on this graph."""
     if kind is Basis.POSTERIORS:
-        name = f"folds {_FOLDS} {_HIDDEN} {scale}"
-        return Beliefs(public.learnt(name, lambda: Folds.fit(x, public, _FOLDS, _HIDDEN)))
+        return Beliefs(cross_fitted(x, public, scale))
     return public.learnt(f"directions {kind} {rank} {scale}", lambda: Directions.fit(x, kind, rank))
 
 

@@ -110,3 +110,8 @@ class Folds:
         chorus = Chorus(count, (features, hidden, public.num_classes))
         chorus.load_state_dict({name: state[f"encoder.{name}"] for name in chorus.state_dict()})
         return cls((chorus.eval(),), torch.full((public.num_nodes,), -1))
+
+
+def cross_fitted(x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:
+    """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
+    return public.learnt(f"folds {folds} {hidden} {scale}", lambda: Folds.fit(x, public, folds, hidden))

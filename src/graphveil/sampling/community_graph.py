@@ -11,7 +11,7 @@ from graphveil.core import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class CommunityGraph:
     """home: int64 [n], in 0..k-1, all of which occur. The pair of communities a > b has the number a (a - 1) / 2 + b.
 
     degrees: expected neighbours inside the own community [n]; between: expected edges of each pair of communities.
@@ -22,7 +22,7 @@ class Blocks:
     between: Floats
 
     @classmethod
-    def fitted(cls, home: Ids, degrees: Floats, between: Floats, most: int) -> Blocks:
+    def fitted(cls, home: Ids, degrees: Floats, between: Floats, most: int) -> CommunityGraph:
         """From noisy numbers: those below 0 go and the others are lowered, so that sums stay (`norm_sub`).
 
         A node has fewer neighbours than its community members, a pair of communities at most all its edges, and the

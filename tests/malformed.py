@@ -187,8 +187,8 @@ def _label_out_of_range(draw: st.DrawFn, p: Parts) -> Attempt:
 
 
 def _empty_class(draw: st.DrawFn, p: Parts) -> Attempt:
-    classes = draw(st.integers(3, 9))
-    return "empty class: class 2 has no node", lambda: p.direct(num_classes=classes)
+    gap = draw(st.integers(2, 2**40))
+    return "empty class: class 1 has no node", lambda: replace(p, y=p.y * gap).pyg(p.arcs())
 
 
 def _overlap(draw: st.DrawFn, p: Parts) -> Attempt:
@@ -203,11 +203,6 @@ def _split_without_label(draw: st.DrawFn, p: Parts) -> Attempt:
     y = np.arange(p.n) % 2
     y[row] = -1
     return f"unlabelled: node {row} is in a split but has no label", replace(p, y=y).direct
-
-
-def _no_training(draw: st.DrawFn, p: Parts) -> Attempt:  # noqa: ARG001
-    none = torch.zeros(p.n, dtype=torch.bool)
-    return "no training: the train mask is empty", lambda: p.direct(train=none)
 
 
 def _strange_split(draw: st.DrawFn, p: Parts) -> Attempt:
@@ -285,7 +280,6 @@ DEFECTS = (
     _empty_class,
     _overlap,
     _split_without_label,
-    _no_training,
     _strange_split,
     _repeated_id,
     _empty_id,

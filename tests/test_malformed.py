@@ -72,6 +72,14 @@ def test_a_graph_without_split_is_refused(good: gv.Graph, ledger: gv.Ledger) -> 
         gv.train(good.with_split(none, none, none, "none"), gv.methods.Mlp(), epsilon=1, unit="edge", ledger=ledger)
 
 
+def test_a_graph_with_a_test_set_and_nothing_to_train_on_is_refused(good: gv.Graph, ledger: gv.Ledger) -> None:
+    none = torch.zeros(good.num_nodes, dtype=torch.bool)
+    with pytest.raises(gv.InvalidInput, match="no training nodes"):
+        gv.train(
+            good.with_split(none, none, good.test, "bare"), gv.methods.Mlp(), epsilon=1, unit="edge", ledger=ledger
+        )
+
+
 def test_a_graph_that_is_no_graph_is_refused(ledger: gv.Ledger) -> None:
     wrong: Any = Csr.from_edge_index(torch.zeros(0).long().numpy(), torch.zeros(0).long().numpy(), 1)
     with pytest.raises(gv.InvalidInput, match="Graph"):

@@ -5,16 +5,28 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, Overspent, Plan, PrivateAccess, Reading, Step, Unit
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Overspent,
+    Plan,
+    PrivateAccess,
+    Reading,
+    Step,
+    Unit,
+    Unsupported,
+)
 from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
+from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.noise import Seeded
 from graphveil.session import Session
 
@@ -68,6 +80,52 @@ def test_a_failed_use_counts_and_closes_the_gate() -> None:
         session.release("sum", total)
     with pytest.raises(PrivateAccess):
         _ = sealed.x
+
+
+def answering(times: int) -> tuple[Session, Sealed]:
+    adjacency = Adjacency.of("node")
+    public, sealed = gv.datasets.load("chain-s").seal(adjacency)
+    act = NoisyMax(1.0, 2)
+    step = Step("name", act, act.curve(1), times, why="test")
+    loud = Step("sum", Laplace(1.0), Laplace(1.0).curve(1), times, why="test")
+    return Session(public, sealed, Plan(adjacency, Reading.SOUND, (step, loud)), Seeded(0)), sealed
+
+
+def test_many_uses_at_once_are_counted_one_by_one() -> None:
+    session, _ = answering(times=10)
+    assert session.release("name", lambda _: torch.ones(7, 2), uses=7).shape == (7,)
+    assert session.left("name") == 3
+    touched: list[int] = []
+    with pytest.raises(Overspent, match="of which 3 are left; 4 were asked"):
+        session.release("name", lambda _: touched.append(1) or torch.ones(4, 2), uses=4)
+    assert not touched
+    assert session.left("name") == 3, "what is refused before anything is read costs nothing"
+    session.release("name", lambda _: torch.ones(1, 2))
+    assert session.release("name", lambda _: torch.ones(2, 2), uses=2).shape == (2,)
+    assert session.left("name") == 0
+
+
+def test_failed_uses_count() -> None:
+    session, sealed = answering(times=10)
+    with pytest.raises(InvalidInput, match="8 row"):
+        session.release("name", lambda _: torch.ones(8, 2), uses=4)
+    assert session.left("name") == 6
+    with pytest.raises(PrivateAccess):
+        _ = sealed.x
+
+
+@pytest.mark.parametrize("uses", [0, -1, 1.5, True, "2"])
+def test_uses_are_whole_numbers(uses: Any) -> None:
+    session, _ = answering(times=10)
+    with pytest.raises(InvalidInput, match="uses"):
+        session.release("name", lambda _: torch.ones(1, 2), uses=uses)
+    assert session.left("name") == 10
+
+
+def test_mechanisms_that_answer_once_refuse_many_uses() -> None:
+    session, _ = answering(times=10)
+    with pytest.raises(Unsupported, match="one use at a time"):
+        session.release("sum", lambda _: pytest.fail("private data were read"), uses=2)
 
 
 def test_unplanned_steps_are_refused() -> None:

@@ -63,6 +63,8 @@ class Provenance:
     version: str
     created: str
     ledger_entry: str = ""
+    public: str = ""
+    """The public graph beside the private one, in words; empty where there is none."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,13 @@ class Certificate:
         lines += [f"  assumes     {item}" for item in plan.assumes]
         lines += [
             f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12] or 'hash withheld'})",
+            *([f"  public      {origin.public}, not protected"] if origin.public else []),
             f"  noise       {origin.source}, multiplier {origin.noise:.6g}",
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
-        if origin.split.startswith("per_class") and "y" in plan.adjacency.private:
+        by_label = origin.split.startswith("per_class") or " balanced" in origin.split
+        if by_label and "y" in plan.adjacency.private:
             lines.append("  WARNING     the split was drawn by looking at labels; the guarantee holds given the split")
         if not origin.secure and plan.steps:
             lines.append("  WARNING     seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE")
@@ -227,6 +231,8 @@ class Release:
                 f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about the "
                 "queried node itself, so give it to that node only"
             )
+        if self.method.serves is Serves.PUBLIC_GRAPH:
+            return f"epsilon 0 for the private nodes: reads {self.method.serves.value}, which gets no protection"
         if self.method.serves is Serves.HELD_OUT and private:
             return (
                 f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about those "
@@ -246,7 +252,25 @@ class Release:
             raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
         if self.method.serves is Serves.HELD_OUT:
             return self._held_out_logits(subject).softmax(dim=1)
+        if self.method.serves is Serves.PUBLIC_GRAPH:
+            public = self._labelled(subject)
+            return self.method.logits(self.state, public.x, public.adj).softmax(dim=1)
         return self._alone(subject, np.arange(subject.num_nodes)).softmax(dim=1)
+
+    def _labelled(self, graph: Graph) -> Graph:
+        """The graph whose nodes get labels: `graph`, or the public one beside it if the method serves that."""
+        if self.method.serves is not Serves.PUBLIC_GRAPH:
+            return graph
+        if graph.beside is not None:
+            return graph.beside
+        trained = self._graph
+        same = trained is not None and graph.x.shape == trained.x.shape and torch.equal(graph.x, trained.x)
+        if same or graph.name == self.certificate.provenance.dataset:
+            raise Unsupported(
+                f"{self.method.name()} labels public nodes, and {graph.name!r} is the private graph of the training; "
+                "give that with its public graph beside it, or a public graph of another name"
+            )
+        return graph
 
     def _alone(self, graph: Graph, nodes: Ids) -> Tensor:
         """Class scores of some nodes, int64 [k], each from its own features, a block at a time to spare memory."""
@@ -285,20 +309,23 @@ class Release:
         """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.
 
         Without `graph`, the training graph's nodes. A method whose predictions read private edges released them
-        for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget.
+        for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget. A method that
+        learns from a public graph labels the nodes of the public graph beside `graph`, or of a public `graph`.
         """
         return self.predict_proba(graph).argmax(dim=1)
 
     def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
         """Accuracy and macro F1 on "train", "val" or "test". For the data holder's eyes.
 
-        Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers.
+        Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
+        the nodes are those of a public graph.
         """
         subject = graph if graph is not None else self._graph
         if subject is None:
             raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
         if part not in ("train", "val", "test"):
             raise InvalidInput(f"unknown part {part!r}; use one of: train, val, test")
+        subject = self._labelled(subject)
         mask: Tensor = getattr(subject, part)
         if not bool(mask.any()):
             raise InvalidInput(f"the graph has no {part} nodes; split it first, e.g. graph.random_split()")

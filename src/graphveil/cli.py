@@ -49,9 +49,18 @@ Data = Annotated[
 Edges = Annotated[Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")]
 Nodes = Annotated[Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")]
 Packed = Annotated[Path | None, typer.Option(help="Your own graph: folder written by `graphveil data pack`.")]
+PublicEdges = Annotated[Path | None, typer.Option(help="Edge table of a public graph: not protected.")]
+PublicNodes = Annotated[Path | None, typer.Option(help="Node table of the public graph; labels may be missing.")]
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Clean = Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")]
 Split = Annotated[str, typer.Option(help="random (75/10/15), public or per_class; your own graph's split comes first.")]
+TrainSplit = Annotated[
+    str | None,
+    typer.Option(
+        help="random (75/10/15), public, per_class or, for a private graph beside a public one, two_graphs; your own "
+        "graph's split comes first. Default: random; all labelled nodes train where --public-nodes is given."
+    ),
+]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the split.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
@@ -61,6 +70,8 @@ Delta = Annotated[float | None, typer.Option(help="Delta; default: a power of te
 Seed = Annotated[int | None, typer.Option(help="Fixes everything, noise included: not for release.")]
 Secure = Annotated[bool, typer.Option("--secure", help="With --seed: keep the noise cryptographic.")]
 LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")]
+EngineName = Annotated[str, typer.Option("--engine", help="local, ray (started here), or ray=ADDRESS of a cluster.")]
+Jobs = Annotated[int, typer.Option(help="Worker processes of the local engine.", min=1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
@@ -163,28 +174,40 @@ def train(
     edges: Edges = None,
     nodes: Nodes = None,
     packed: Packed = None,
+    public_edges: PublicEdges = None,
+    public_nodes: PublicNodes = None,
     directed: Directed = False,
     clean: Clean = False,
-    split: Split = "random",
+    split: TrainSplit = None,
     split_seed: SplitSeed = 0,
     seed: Seed = None,
     secure: Secure = False,
     ledger: LedgerFile = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
     record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
+    engine: EngineName = "local",
+    jobs: Jobs = 1,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
     import graphveil as gv
     from graphveil.distributed import joined
+    from graphveil.engine import engine_of, using
     from graphveil.record import Stopwatch, record_of
 
     made = _build(method, context.obj)
-    with joined() as crew, _progress(quiet or not crew.first):
+    with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
         if crew.first:
             _require_writable(out, record)
-        graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
+        alone = public_edges is None and public_nodes is None
+        graph = _graph(
+            dataset, edges, nodes, packed, directed, clean, split or ("random" if alone else None), split_seed
+        )
+        if not alone:
+            graph = graph.with_public(
+                _public_graph(public_edges, public_nodes, directed, clean, nodes, graph.num_classes)
+            )
         book = gv.Ledger(ledger) if ledger is not None and crew.first else None
         with Stopwatch() as watch:
             release = gv.train(
@@ -279,6 +302,8 @@ def infer(
     edges: Edges = None,
     nodes: Nodes = None,
     packed: Packed = None,
+    public_edges: PublicEdges = None,
+    public_nodes: PublicNodes = None,
     directed: Directed = False,
     clean: Clean = False,
     split: Split = "random",
@@ -298,7 +323,15 @@ def infer(
 
     loaded = gv.load(release)
     graph = None
-    if dataset is not None or edges is not None or packed is not None:
+    if public_edges is not None or public_nodes is not None:
+        if any(given is not None for given in (dataset, edges, nodes, packed, epsilon, noise)):
+            raise gv.InvalidInput(
+                "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
+            )
+        graph = _public_graph(public_edges, public_nodes, directed, clean, None, 0)
+    elif loaded.method.serves is Serves.PUBLIC_GRAPH and (edges is not None or packed is not None):
+        raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
+    elif dataset is not None or edges is not None or packed is not None:
         with _progress(quiet):
             graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
     cost = loaded.prediction_cost
@@ -418,7 +451,8 @@ def bench_run(
     out: Annotated[Path, typer.Option(help="Folder for the records; an interrupted run continues there.")] = Path(
         ".bench"
     ),
-    jobs: Annotated[int, typer.Option(help="Worker processes.", min=1)] = 1,
+    engine: EngineName = "local",
+    jobs: Jobs = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A small part of the spec.")] = False,
     results: Annotated[Path | None, typer.Option(help="Also write the table as JSON to this file.")] = None,
     as_json: AsJson = False,
@@ -427,10 +461,11 @@ def bench_run(
     """Run an experiment. What was finished before is not run again."""
     from graphveil.bench import runner, table
     from graphveil.bench.spec import load
+    from graphveil.engine import engine_of
 
     wanted = load(spec)
     with _progress(quiet):
-        records = runner.run(wanted, out=out, jobs=jobs, quick=quick)
+        records = runner.run(wanted, out=out, engine=engine_of(engine, jobs), quick=quick)
     rows = table.summarise(wanted, records)
     if results is not None:
         table.write(rows, results)
@@ -533,7 +568,7 @@ def _graph(
     if dataset is not None:
         return gv.datasets.load(dataset, split=split or "random", seed=seed)
     graph = _own_graph(edges, nodes, packed, directed, clean)
-    if bool(graph.train.any()) or split is None:
+    if graph.split != "none" or split is None:
         return graph
     if split == "per_class":
         return graph.per_class_split(seed=seed)
@@ -553,6 +588,27 @@ def _own_graph(edges: Path | None, nodes: Path | None, packed: Path | None, dire
     if edges is None or nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
     return gv.Graph.from_edges(edges, nodes, undirected=not directed, clean=clean, name=edges.stem)
+
+
+def _public_graph(
+    edges: Path | None, nodes: Path | None, directed: bool, clean: bool, private: Path | None, classes: int
+) -> Graph:
+    """The user's public graph. Labels mean what they do in the private node table; without one they are numbers."""
+    import graphveil as gv
+    from graphveil.tables import class_names, read_table
+
+    if edges is None or nodes is None:
+        raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
+    table, names = read_table(nodes, "public nodes"), list(range(classes))
+    if private is not None:
+        known = read_table(private, "nodes")
+        names = class_names(known["label"]).tolist()
+        columns = [[key for key in each if key not in ("id", "label", "split")] for each in (known, table)]
+        if columns[0] != columns[1]:
+            raise gv.InvalidInput(f"the feature columns of {private} and {nodes} must be the same, in the same order")
+    # Without classes to compare them with, labels are of no use.
+    table = table if names else {key: column for key, column in table.items() if key not in ("label", "split")}
+    return gv.Graph.from_edges(edges, table, undirected=not directed, clean=clean, name=edges.stem, classes=names)
 
 
 def _require_writable(folder: Path | None, file: Path | None) -> None:

@@ -217,6 +217,10 @@ class Curve(Described):
         """The Renyi orders that a published bound is read at; `None` leaves them to the accountant."""
         return None
 
+    def plainly(self) -> bool:
+        """Whether a published bound turns Renyi orders into epsilon by Mironov 2017, Proposition 3, which is looser."""
+        return False
+
     def atom(self) -> float | None:
         """A loss with point mass, which the accountant puts on its grid; `None` if losses are continuous."""
         return None
@@ -249,6 +253,10 @@ class Mechanism(Described):
     @abstractmethod
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
         """Draw, bound, sum, perturb."""
+
+    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
+        """`uses` uses at once, each with draws of its own: row i of the answer, [uses, *], is what use i releases."""
+        raise Unsupported(f"{type(self).__name__} answers one use at a time; release it without `uses`")
 
     @abstractmethod
     def curve(self, sensitivity: float) -> Curve:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -33,8 +34,13 @@ from graphveil.tables import (
 
 T = TypeVar("T")
 
+STRANGERS = "no node of the public graph is a private one, and nothing in it was made from private nodes"
+"""What a step assumes whose method reads the public graph beside a private one."""
+
 PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
 """What a NODE-level step assumes when it reads `Public.out_degrees`."""
+
+_NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 if TYPE_CHECKING:
     import networkx
@@ -46,7 +52,8 @@ class Graph:
     """An attributed graph without self-loops or parallel arcs, valid by construction.
 
     x: float32 [n, d]; y: int64 [n], -1 where unlabelled; train, val, test: bool [n], disjoint;
-    an undirected graph holds both arcs of every edge; split: how the split was made, in words.
+    an undirected graph holds both arcs of every edge; split: how the split was made, in words;
+    beside: the public graph of `with_public`, which no adjacency protects.
     """
 
     x: Tensor
@@ -60,6 +67,7 @@ class Graph:
     name: str
     split: str
     _learnt: dict[Adjacency, dict[str, _Learnt]] = field(default_factory=dict, init=False)
+    beside: Graph | None = None
 
     def __post_init__(self) -> None:
         self._check_features()
@@ -103,10 +111,6 @@ class Graph:
                 f"y row {row} is {int(self.y[row])}; labels must lie in 0..{self.num_classes - 1}, "
                 "or be -1 for an unlabelled node"
             )
-        counts = torch.bincount(self.y[self.y >= 0], minlength=max(self.num_classes, 1))
-        if not bool(counts.all()):
-            empty = int((counts == 0).nonzero()[0])
-            raise InvalidInput(f"class {empty} has no node; number the classes 0, 1, ... without gaps")
 
     def _check_masks(self) -> None:
         masks = [self.train, self.val, self.test]
@@ -122,8 +126,6 @@ class Graph:
         bare = ((times > 0) & (self.y == UNLABELLED)).nonzero()
         if len(bare):
             raise InvalidInput(f"node {int(bare[0])} is in a split but has no label; drop it from the split")
-        if bool(times.any()) and not bool(self.train.any()):
-            raise InvalidInput("the train mask is empty but val or test is not; give some training nodes")
 
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool | None = None, clean: bool = False, name: str = "graph") -> Graph:
@@ -202,15 +204,17 @@ class Graph:
         id: str = "id",
         split: str = "split",
         name: str = "graph",
+        classes: Sequence[int] | Sequence[str] | None = None,
     ) -> Graph:
         """From two tables: CSV or Parquet files, structured arrays, or columns by name.
 
         edges: source and target ids in the first two columns (also a plain [m, 2] array); an undirected
         edge is listed once. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
         sorted class ids; empty = unlabelled), maybe `split` (train, val, test or empty), and features.
+        classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
         """
         node_table = read_table(nodes, "nodes")
-        for column in (id, label):
+        for column in (id, label) if classes is None else (id,):
             if column not in node_table:
                 raise InvalidInput(f"nodes: no column {column!r}; the columns are {', '.join(node_table)}")
         edge_table, ids = read_table(edges, "edges"), node_table[id]
@@ -220,9 +224,10 @@ class Graph:
         arcs = table_arcs(edge_table, ids)
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         x = _features(feature_columns({key: node_table[key] for key in node_table if key not in (id, label, split)}))
-        y = classes_of(node_table[label], "nodes row")
+        labels = node_table.get(label, np.full(len(ids), ""))
+        y = classes_of(labels, "nodes row", classes)
         masks = masks_of(node_table[split], "nodes row") if split in node_table else None
-        return cls._assemble(x, adj, y, undirected, name, masks)
+        return cls._assemble(x, adj, y, undirected, name, masks, None if classes is None else len(classes))
 
     @classmethod
     def _assemble(
@@ -233,13 +238,14 @@ class Graph:
         undirected: bool,
         name: str,
         masks: Mapping[str, Tensor] | None = None,
+        classes: int | None = None,
     ) -> Graph:
-        """The graph with whatever masks are known; those that are not are empty."""
+        """The graph with whatever masks are known; those that are not are empty. Labels show how many classes."""
         given = masks or {}
-        full = {role: given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES}
+        train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES)
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
-        num_classes = int(y.max()) + 1 if len(y) else 0
-        return cls(x, adj, y, num_classes, undirected, **full, name=name, split=split)
+        count = _count(y) if classes is None else classes
+        return cls(x, adj, y, count, undirected, train, val, test, name, split)
 
     def to_pyg(self) -> Data:
         """As a PyG `Data` with x, edge_index, y and the three masks."""
@@ -298,20 +304,98 @@ class Graph:
         if per_class < 1 or val < 0 or test < 0:
             raise InvalidInput(f"sizes must be positive, got per_class={per_class}, val={val}, test={test}")
         order = _shuffled(np.flatnonzero(self._labelled()), seed)
-        labels = self.y.numpy()[order]
-        counts = np.bincount(labels, minlength=self.num_classes)
-        if counts.min() < per_class:
-            scarce = int(counts.argmin())
-            raise InvalidInput(f"class {scarce} has {counts[scarce]} labelled nodes, fewer than {per_class}")
-        by_class = np.argsort(labels, kind="stable")
-        starts = np.cumsum(counts) - counts
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[by_class[(starts[:, None] + np.arange(per_class)).ravel()]] = True
+        chosen = self._first_of_each_class(order, per_class)
         rest = order[~chosen]
         if len(rest) < val + test:
             raise InvalidInput(f"{len(rest)} labelled nodes are left after training; ask for fewer than {val} + {test}")
         parts = [order[chosen], rest[:val], rest[val : val + test]]
         return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})")
+
+    def _first_of_each_class(self, order: Ids, count: int) -> NDArray[np.bool_]:
+        """Which of the labelled nodes `order`, int64 [k], are among the first `count` of their class, bool [k]."""
+        labels = self.y.numpy()[order]
+        counts = np.bincount(labels, minlength=self.num_classes)
+        if counts.min() < count:
+            scarce = int(counts.argmin())
+            raise InvalidInput(f"class {scarce} has {counts[scarce]} labelled nodes, fewer than {count}")
+        by_class = np.argsort(labels, kind="stable")
+        starts = np.cumsum(counts) - counts
+        chosen = np.zeros(len(order), dtype=bool)
+        chosen[by_class[(starts[:, None] + np.arange(count)).ravel()]] = True
+        return chosen
+
+    def with_public(self, public: Graph) -> Graph:
+        """The same private graph with a public one beside it, whose nodes are others and protected by nothing.
+
+        The public graph needs no labels. Where it has some they score predictions, and no method reads them; its nodes
+        outside val and test may be asked about. A private graph without a split trains on all its labelled nodes.
+        """
+        if not isinstance(public, Graph):
+            raise InvalidInput(f"the public graph must be a graphveil Graph, got {type(public).__name__}")
+        if public.beside is not None or (public.x.shape == self.x.shape and torch.equal(public.x, self.x)):
+            raise InvalidInput("the public graph must be another graph than the private one, with none beside it")
+        if public.num_features != self.num_features:
+            raise InvalidInput(
+                f"the public graph has {public.num_features} features, but the private one has {self.num_features}; "
+                "give both the same columns"
+            )
+        if public.undirected != self.undirected:
+            raise InvalidInput("one of the private and the public graph is directed, the other is not; make them alike")
+        if public.num_classes > self.num_classes:
+            raise InvalidInput(
+                f"the public graph has {public.num_classes} classes, but the private one has {self.num_classes}: "
+                "nobody could teach the others"
+            )
+        name = f"{public.name}-public" if public.name == self.name else public.name
+        kept = (
+            self if self.split != "none" else self._with_ids([np.flatnonzero(self._labelled()), *_NOBODY], "all train")
+        )
+        return replace(kept, beside=replace(public, num_classes=self.num_classes, name=name))
+
+    def split_public(self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False) -> Graph:
+        """Two graphs out of one, for benchmarks: disjoint sets of ids drawn at random, and the edges inside each.
+
+        The private graph has `private` nodes, whose labelled ones train. The public graph beside it has `queries` +
+        `test` others: its `train` mask holds those that may be asked about, its `test` mask those that score
+        predictions. Edges between the two graphs are dropped, and so are ids that were not drawn. `balanced` draws as
+        many private nodes of every class, so it looks at labels; the rest of the ids is dealt out whatever their class.
+        """
+        sizes = {"private": private, "query": queries, "test": test}
+        if min(sizes.values()) < 1 or sum(sizes.values()) > self.num_nodes:
+            wanted = ", ".join(f"{size} {role}" for role, size in sizes.items())
+            raise InvalidInput(f"cannot draw {wanted} nodes from {self.num_nodes}; each needs at least one")
+        # All ids are dealt out, labelled or not: whether one node has a label moves no other node.
+        order = _shuffled(np.arange(self.num_nodes), seed)
+        if balanced:
+            if private % max(self.num_classes, 1):
+                raise InvalidInput(f"{private} private nodes cannot be shared equally among {self.num_classes} classes")
+            known = order[self._labelled()[order]]
+            ours = known[self._first_of_each_class(known, private // self.num_classes)]
+            order = np.concatenate([ours, order[~np.isin(order, ours)]])
+        how = f"two_graphs({private}{' balanced' * balanced},{queries},{test},seed={seed})"
+        ours, asked, scored = np.split(order[: private + queries + test], [private, private + queries])
+        kept = self._induced([ours, *_NOBODY], self.name, how)
+        if not bool(kept.train.any()):
+            raise InvalidInput(f"none of the {private} private nodes has a label; draw more")
+        return kept.with_public(self._induced([asked, _NOBODY[0], scored], f"{self.name}-public", how))
+
+    def _induced(self, parts: list[Ids], name: str, how: str) -> Graph:
+        """The nodes of three disjoint parts in the order of their ids, and the edges among them.
+
+        The labelled ones of each part, int64 [k], are the train, val and test nodes.
+        """
+        inside = np.zeros(self.num_nodes, dtype=bool)
+        inside[np.concatenate(parts)] = True
+        ids = np.flatnonzero(inside)
+        y = self.y[torch.from_numpy(ids)]
+        train, val, test = (torch.from_numpy(np.isin(ids, part)) & (y != UNLABELLED) for part in parts)
+        x, adj = self.rows(ids), self.adj.within(inside)
+        return Graph(x, adj, y, self.num_classes, self.undirected, train, val, test, name, how)
+
+    @cached_property
+    def _seen(self) -> Beside:
+        """This public graph as methods see it; the same object each time, so that what was learnt from it is found."""
+        return Beside(self.x, self.adj, ~(self.val | self.test))
 
     def _labelled(self) -> NDArray[np.bool_]:
         known: NDArray[np.bool_] = self.y.numpy() != UNLABELLED
@@ -345,6 +429,7 @@ class Graph:
             test=self.test,
             degrees=self._out_degrees() if adjacency.unit is Unit.NODE else None,
             _learnt=self._learnt.setdefault(adjacency, {}),
+            beside=None if self.beside is None else self.beside._seen,
         )
         return public, Sealed(self.x, self.y, self.adj, public, self.rows, self.let_go)
 
@@ -377,12 +462,29 @@ class _Learnt:
     made: Any
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The public graph beside a private one, without labels: nothing of it is private, and nothing of it is known.
+
+    x: float32 [m, d]; adj: all its arcs; ask: bool [m], the nodes that may be asked about.
+    """
+
+    x: Tensor
+    adj: Csr
+    ask: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        """m."""
+        return self.x.shape[0]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n]; degrees: see
-    `out_degrees`.
+    `out_degrees`; beside: see `public_graph`.
     """
 
     num_nodes: int
@@ -397,6 +499,7 @@ class Public:
     test: Tensor
     degrees: Ids | None = None
     _learnt: dict[str, _Learnt] = field(default_factory=dict)
+    beside: Beside | None = None
 
     @classmethod
     def blank(
@@ -430,12 +533,21 @@ class Public:
         """The arcs, if they are public."""
         return self.adj if self.adj is not None else _refuse("edges (adj)")
 
+    def public_graph(self) -> Beside:
+        """The public graph beside the private one, if there is one."""
+        if self.beside is None:
+            raise InvalidInput(
+                "there is no public graph beside the private one; give it with graph.with_public(public), or on the "
+                "command line with --public-edges and --public-nodes, or --split two_graphs for a named dataset"
+            )
+        return self.beside
+
     def learnt(self, what: str, build: Callable[[], T]) -> T:
         """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
 
         Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
         """
-        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test)
+        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test, self.beside)
         kept = self._learnt.get(what)
         if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
             with torch.random.fork_rng(devices=[]):
@@ -597,6 +709,15 @@ def _labels(value: Any) -> Tensor:
             "convert it with .long() and flatten it"
         )
     return tensor.to(torch.int64).contiguous()
+
+
+def _count(y: Tensor) -> int:
+    """How many classes the labels show: the largest plus one, all of them there; none in a graph without labels."""
+    shown = np.unique(y[y >= 0].numpy())
+    gaps = np.flatnonzero(shown != np.arange(len(shown)))
+    if len(gaps):
+        raise InvalidInput(f"class {int(gaps[0])} has no node; number the classes 0, 1, ... without gaps")
+    return len(shown)
 
 
 def _edge_index_arcs(edge_index: Tensor, num_nodes: int) -> Arcs:

@@ -28,6 +28,7 @@ class Serves(StrEnum):
     RELEASED = "released state only"
     OWN_FEATURES = "released weights and the queried node's own features"
     HELD_OUT = "released weights, and the features of the nodes outside training and the edges among them"
+    PUBLIC_GRAPH = "released weights, and the features and edges of a public graph"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Method(Described):
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
     """Why another unit that users may expect is not among them."""
     serves: ClassVar[Serves] = Serves.RELEASED
+    needs_public: ClassVar[bool] = False
+    """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
 
     @abstractmethod
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -60,7 +63,8 @@ class Method(Described):
     def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
         """Class scores [n, c] from released state and, where `serves` says so, from features [n, d].
 
-        `heard`: the arcs among these n nodes that may be read; none unless the method serves HELD_OUT.
+        `heard`: the arcs among these n nodes that may be read; none unless the method serves HELD_OUT, and all of a
+        public graph whose method serves PUBLIC_GRAPH.
         """
         return state["logits"]
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from graphveil.certificate import Release
 from graphveil.core import Unit
 from graphveil.graph import Graph
+from graphveil.method import Serves
 
 SCHEMA = 1
 
@@ -42,10 +43,32 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("graphveil", "torch")}
 
 
+def scored(release: Release, graph: Graph) -> Graph:
+    """Whose nodes score a release: those of the public graph, where there is one that the method can label."""
+    return graph if graph.beside is None or release.method.serves is Serves.RELEASED else graph.beside
+
+
+def validating(subject: Graph, graph: Graph) -> str:
+    """The part of `subject` that validates a release trained on `graph`.
+
+    A public graph without validation nodes lends those that may be asked about: no method reads their labels.
+    """
+    return "train" if subject is not graph and not bool(subject.val.any()) else "val"
+
+
+def scores(release: Release, graph: Graph) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+    """Validation and test scores; `None` where there are no such nodes."""
+    subject = scored(release, graph)
+    parts = (validating(subject, graph), "test")
+    val, test = (release.evaluate(part, subject) if bool(getattr(subject, part).any()) else None for part in parts)
+    return val, test
+
+
 def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any]:
     """Plain values for JSON. The scores may be statistics of private labels; the record says so."""
     certificate = release.certificate
     plan, origin = certificate.plan, certificate.provenance
+    val, test = scores(release, graph)
     return {
         "schema": SCHEMA,
         "method": release.method.describe(),
@@ -59,9 +82,9 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         "noise": origin.noise,
         "seed": origin.seed,
         "secure": origin.secure,
-        "val": release.evaluate("val") if bool(graph.val.any()) else None,
-        "test": release.evaluate("test") if bool(graph.test.any()) else None,
-        "scores_are_private": plan.adjacency.unit is not Unit.EDGE,
+        "val": val,
+        "test": test,
+        "scores_are_private": plan.adjacency.unit is not Unit.EDGE and scored(release, graph) is graph,
         "seconds": watch.seconds,
         "peak_mb": watch.peak_mb,
         "versions": versions(),

@@ -6,7 +6,7 @@ from collections import Counter
 
 from torch import Tensor
 
-from graphveil.core import Overspent, Plan, Query
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
 from graphveil.graph import Public, Sealed
 from graphveil.noise import Source
 
@@ -21,14 +21,28 @@ class Session:
         self._source = source
         self._used: Counter[str] = Counter()
 
-    def release(self, name: str, query: Query) -> Tensor:
-        """Run the planned step `name` once on the private data. The use counts even if it fails."""
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        """Run the planned step `name` on the private data. What it uses counts even if it fails.
+
+        With `uses` the query answers for so many uses at once, and what comes back has one row for each of them.
+        """
         step = self.plan.step(name)
-        if self._used[name] >= step.times:
-            raise Overspent(f"step {name!r} was planned {step.times} time(s) and has been used up")
-        self._used[name] += 1
+        count = 1 if uses is None else uses
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InvalidInput(f"uses must be a whole number of at least 1, got {uses!r}")
+        if count > self.left(name):
+            left = self.left(name)
+            raise Overspent(
+                f"step {name!r} was planned {step.times} time(s), of which {left} are left; {count} were asked"
+            )
+        self._used[name] += count
         with self._sealed.opened() as sealed:
-            return step.act.apply(sealed, query, self._source).detach()
+            if uses is None:
+                return step.act.apply(sealed, query, self._source).detach()
+            answers = step.act.apply_many(sealed, query, self._source, uses).detach()
+        if len(answers) != uses:
+            raise GraphveilError(f"step {name!r} answered {len(answers)} times and was counted {uses} times")
+        return answers
 
     def left(self, name: str) -> int:
         """How often the step `name` may still run."""

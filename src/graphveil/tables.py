@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -212,13 +212,38 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def classes_of(column: NDArray[Any], where: str) -> Tensor:
-    """Sorted class ids [n] of integer or string labels; empty strings are unlabelled."""
+def classes_of(
+    column: NDArray[Any], where: str, classes: Sequence[int] | Sequence[str] | NDArray[Any] | None = None
+) -> Tensor:
+    """Class ids [n] of integer or string labels: places among `classes`, else in sorted order; "" is unlabelled."""
+    y = np.full(len(column), UNLABELLED, dtype=np.int64)
+    known, values = _known_labels(column, where)
+    if classes is None:
+        if not known.any():
+            raise InvalidInput(f"{where}: no label at all; at least one node must have one")
+        y[known] = np.unique(values, return_inverse=True)[1]
+        return torch.from_numpy(y)
+    places = {str(name): place for place, name in enumerate(classes)}
+    # "01" is the class 1 among numbers, and a name of its own among names.
+    said = values if all(isinstance(name, int | np.integer) for name in classes) else column[known]
+    y[known] = [places.get(str(value), len(places)) for value in said]
+    strange = np.flatnonzero(y == len(places))
+    if strange.size:
+        row = strange[0]
+        raise InvalidInput(f"{where} {row}: the label {column[row]!s} is not among the classes: {', '.join(places)}")
+    return torch.from_numpy(y)
+
+
+def class_names(column: NDArray[Any]) -> NDArray[Any]:
+    """The labels [c] in the order of the class ids that `classes_of` gives them."""
+    return np.unique(_known_labels(column, "nodes row")[1])
+
+
+def _known_labels(column: NDArray[Any], where: str) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which rows have a label, bool [n], and their labels, integers where all of them are."""
     if column.dtype.kind not in "iubU" or column.ndim != 1:
         raise InvalidInput(f"{where}: labels must be integers or strings, got {column.dtype}")
     known = column != "" if column.dtype.kind == "U" else np.ones(len(column), dtype=bool)
-    if not known.any():
-        raise InvalidInput(f"{where}: no label at all; at least one node must have one")
     values = column[known]
     if values.dtype.kind == "U":
         # Integers in a text file sort as numbers, so that class 10 comes after class 9.
@@ -226,9 +251,7 @@ def classes_of(column: NDArray[Any], where: str) -> Tensor:
             values = values.astype(np.int64)
         except (ValueError, OverflowError):
             values = column[known]
-    y = np.full(len(column), UNLABELLED, dtype=np.int64)
-    y[known] = np.unique(values, return_inverse=True)[1]
-    return torch.from_numpy(y)
+    return known, values
 
 
 def masks_of(column: NDArray[Any], where: str) -> dict[str, Tensor]:

@@ -180,7 +180,10 @@ def _run(
         raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
+    require_alike(lambda: "" if graph.beside is None else graph.beside.fingerprint(), "public graphs")
     public, sealed = graph.seal(adjacency)
+    if method.needs_public:
+        public.public_graph()
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
     plans = plan_of(method, public, adjacency, charged)
     chosen = agreed(lambda: choose_noise(plans, epsilon, noise, spend))
@@ -248,4 +251,5 @@ def _provenance(graph: Graph, adjacency: Adjacency, noise: float, source: Source
         seed=seed,
         version=version("graphveil"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        public="" if graph.beside is None else f"{graph.beside.name}, {graph.beside.num_nodes:,} nodes",
     )

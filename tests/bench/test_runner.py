@@ -19,6 +19,7 @@ import graphveil as gv
 from graphveil.bench import runner
 from graphveil.bench.spec import Spec, load
 from graphveil.core import InvalidInput
+from graphveil.engine import Local, Ray
 
 
 def make(*methods: dict[str, Any], **changes: Any) -> Spec:
@@ -117,9 +118,18 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
     )
     spec = make(*methods, datasets=["social"])
     alone = runner.run(spec, out=tmp_path / "1")
-    together = runner.run(spec, out=tmp_path / "2", jobs=2)
+    together = runner.run(spec, out=tmp_path / "2", engine=Local(2))
     assert [timeless(record) for record in alone] == [timeless(record) for record in together]
     assert stamps(tmp_path / "1").keys() == stamps(tmp_path / "2").keys()
+
+
+@pytest.mark.xdist_group("ray")
+def test_ray_gives_the_records_of_one_process(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs graphveil[ray]")
+    spec = make({"name": "dpsgd", "params": {"steps": 5}}, seeds=[0, 1])
+    alone = runner.run(spec, out=tmp_path / "1")
+    cluster = runner.run(spec, out=tmp_path / "2", engine=Ray())
+    assert [timeless(record) for record in alone] == [timeless(record) for record in cluster]
 
 
 def threads() -> tuple[int, int]:
@@ -174,11 +184,6 @@ def test_any_other_error_stops_the_run_but_loses_nothing(tmp_path: Path, monkeyp
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_an_error_in_a_worker_reaches_the_caller(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        list(runner._perform(make().tasks(), tmp_path / "missing", jobs=2))
-
-
 def test_quick_runs_are_part_of_the_full_run(tmp_path: Path) -> None:
     spec = make({**DPSGD, "grid": {"clip": [0.1, 0.2, 0.4]}}, epsilons=[2, 4])
     quick = runner.run(spec, out=tmp_path, quick=True)
@@ -190,11 +195,6 @@ def test_configurations_of_one_graph_run_together() -> None:
     tasks = make({**DPSGD, "grid": {"clip": [0.1, 0.2]}}, datasets=["social", "chain-s"]).tasks()
     order = [(task.dataset, task.seed) for task in tasks]
     assert order == sorted(order)
-
-
-def test_no_workers_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="jobs must be at least 1"):
-        runner.run(make(), out=tmp_path, jobs=0)
 
 
 GAP = {"name": "gap", "params": {"epochs": 2, "hidden": 4, "head": 4}}

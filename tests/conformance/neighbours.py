@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
+from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
@@ -20,8 +22,9 @@ from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
-from graphveil.mechanisms.poisson import Poisson, PoissonCurve
-from graphveil.mechanisms.renyi import RenyiCurve
+from graphveil.mechanisms.noisy_votes import NoisyVotes
+from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
+from graphveil.mechanisms.renyi import MomentsCurve, RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Tally
@@ -83,9 +86,19 @@ class Sketch:
         none = torch.zeros_like(train)
         return Graph(self.x, self.adj(), self.y, 3, self.undirected, train, none, ~train, "sketch", "thirds")
 
+    def beside_public(self) -> Graph:
+        """The library graph with a public one beside it, which is the same for every sketch and so for neighbours."""
+        return self.graph().with_public(public_graph(self.undirected))
+
     def sealed(self, public: Public) -> Sealed:
         """The same kind of seal as `public`, around this sketch; blanked nodes are allowed."""
         return Sealed(self.x, self.y, self.adj(), public)
+
+
+@lru_cache
+def public_graph(undirected: bool) -> Graph:
+    """15 nodes, of which 5 are for testing."""
+    return replace(Sketch.random(np.random.default_rng(2), undirected, nodes=15).graph(), name="public sketch")
 
 
 def neighbour(sketch: Sketch, unit: Unit, rng: np.random.Generator) -> Sketch:
@@ -109,9 +122,6 @@ class Silent(Seeded):
     def laplace(self, count: int) -> Floats:
         return np.zeros(count)
 
-    def gumbel(self, count: int) -> Floats:
-        return np.zeros(count)
-
 
 @dataclass
 class Probe(Session):
@@ -127,9 +137,12 @@ class Probe(Session):
     def __post_init__(self) -> None:
         self.public, self.plan = self.session.public, self.session.plan
 
-    def release(self, name: str, query: Query) -> Tensor:
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         step = self.plan.step(name)
-        self.releases += 1
+        self.releases += uses or 1
+        if uses is not None:
+            self.worst = max(self.worst, rows_move(step, query, self.here, self.there, uses, self.releases))
+            return self.session.release(name, query, uses)
         if isinstance(step.act, HeterPoisson):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
             self.worst = max(self.worst, subgraph_move(step.act, query, self.here, self.there, self.releases))
@@ -201,6 +214,37 @@ def answers_move(step: Step, act: FlippedEdges | TopPairs, query: Query, here: S
     starts = row_starts(asked[0].adj.num_nodes, act.undirected)
     changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))
     return len(changed) / next(moved for moved in (1, 2) if step.claim == act.curve(moved))
+
+
+def rows_move(step: Step, query: Query, here: Sealed, there: Sealed, uses: int, coins: int) -> float:
+    """How many rows move that may not, or how many voters turn, as a share of those charged; infinite if too many.
+
+    A neighbour may move the row of a use in any way if its node was sampled for that use, and not at all otherwise: to
+    the last bit, for the rows are what the simplex is charged for.
+    """
+    act, source = step.act, Seeded(coins)
+    inner = act.inner if isinstance(act, Poisson) else act
+    assert isinstance(inner, Answering), "say here what many uses of this mechanism may show"
+    assert isinstance(step.claim, MomentsCurve) or step.claim == act.curve(1)
+    given: dict[str, Any] = {}
+    if isinstance(act, Poisson):
+        batches = [source.coins(act.population, act.rate).nonzero().flatten() for _ in range(uses)]
+        given = {"batch": batches[0]} if isinstance(act, SampledOnce) else {"batches": batches}
+    pair = []
+    for sealed in (here, there):
+        with sealed.opened():
+            pair.append(query(sealed, **given))
+    assert pair[0].shape == pair[1].shape
+    assert len(pair[0]) == uses
+    changed = pair[0] != pair[1]
+    if isinstance(inner, NoisyVotes):
+        return float(changed.sum(dim=1).max())
+    with here.opened(), there.opened():
+        ids = here.public.train.nonzero().flatten()
+        gone = ((here.y != there.y) | (here.x != there.x).any(dim=1))[ids].nonzero().flatten()
+    drawn = given.get("batches", [given.get("batch")] * uses)
+    allowed = torch.tensor([bool(torch.isin(gone, batch).any()) for batch in drawn])
+    return math.inf if bool((changed.any(dim=1) & ~allowed).any()) else float(changed.any())
 
 
 def settling_move(step: Step, act: Settling, query: Query, here: Sealed, there: Sealed) -> float:

@@ -46,7 +46,7 @@ CASES = [
 
 def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Sealed]:
     sketch = Sketch.random(np.random.default_rng(seed), adjacency.undirected, nodes=9)
-    public, sealed = sketch.graph().seal(adjacency)
+    public, sealed = sketch.beside_public().seal(adjacency)
     return sketch, public, sealed
 
 
@@ -83,7 +83,7 @@ def neighbour_public(sketch: Sketch, adjacency: Adjacency) -> tuple[Public, Seal
         other.y if "y" in private else sketch.y,
         sketch.undirected,
     )
-    return mixed.graph().seal(adjacency)
+    return mixed.beside_public().seal(adjacency)
 
 
 @pytest.mark.parametrize(("method", "adjacency"), CASES)
@@ -127,8 +127,8 @@ class Recorder(Session):
         super().__init__(*args)
         self.outputs: list[Tensor] = []
 
-    def release(self, name: str, query: Query) -> Tensor:
-        self.outputs.append(super().release(name, query))
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        self.outputs.append(super().release(name, query, uses))
         return self.outputs[-1].clone()
 
 
@@ -139,8 +139,8 @@ class Replayer(Session):
         super().__init__(public, sealed, plan, source)
         self._outputs = iter(outputs)
 
-    def release(self, name: str, query: Query) -> Tensor:
-        super().release(name, query)
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        super().release(name, query, uses)
         return next(self._outputs).clone()
 
 
@@ -219,7 +219,7 @@ def test_tripwire_sees_a_smuggled_tensor(unit: str) -> None:
 
 def worst_move(method: Method, adjacency: Adjacency, reading: Reading, sketch: Sketch, near: Sketch) -> float:
     """Largest move over all releases of a fit, as a share of what the claim allows."""
-    public, sealed = sketch.graph().seal(adjacency)
+    public, sealed = sketch.beside_public().seal(adjacency)
     plan = method.plan(public, adjacency, reading, 3.0)
     if any(step.claim.infinite for step in plan.steps) or not plan.steps:
         return 0.0
@@ -321,7 +321,7 @@ def test_predictions_outside_training_read_no_training_node(method: Method, adja
     sketch = Sketch.random(rng, adjacency.undirected, nodes=15)
     links = sketch.links | (rng.random((15, 15)) < 0.3) & ~np.eye(15, dtype=bool)
     sketch = replace(sketch, links=links | links.T if adjacency.undirected else links)
-    graph = sketch.graph()
+    graph = sketch.beside_public()
     release = gv.train(graph, method, noise=3.0, delta=1e-5, unit=adjacency.unit, seed=0)
     told = release.predict_proba(graph)
     train = graph.train.numpy()
@@ -334,12 +334,12 @@ def test_predictions_outside_training_read_no_training_node(method: Method, adja
             torch.where(graph.train, other.y, sketch.y),
             sketch.undirected,
         )
-        assert torch.equal(release.predict_proba(mixed.graph())[~graph.train], told[~graph.train])
+        assert torch.equal(release.predict_proba(mixed.beside_public())[~graph.train], told[~graph.train])
     # A training node is scored from its own features alone.
     alone = Sketch(
         sketch.links & False, torch.where(graph.train[:, None], sketch.x, other.x), sketch.y, graph.undirected
     )
-    assert torch.equal(release.predict_proba(alone.graph())[graph.train], told[graph.train])
+    assert torch.equal(release.predict_proba(alone.beside_public())[graph.train], told[graph.train])
 
 
 # --- The certificate and the release travel together. ---
@@ -348,7 +348,7 @@ def test_predictions_outside_training_read_no_training_node(method: Method, adja
 @pytest.mark.parametrize(("method", "adjacency"), CASES)
 def test_release_round_trips(method: Method, adjacency: Adjacency, tmp_path: Path) -> None:
     sketch, _, _ = sketched(adjacency)
-    graph = sketch.graph()
+    graph = sketch.beside_public()
     release = gv.train(graph, method, noise=3.0, delta=1e-5, unit=adjacency.unit, seed=0)
     certificate = release.certificate
     assert gv.Certificate.from_json(certificate.to_json()) == certificate

@@ -13,7 +13,8 @@ from graphveil.core import Contributions
 from graphveil.graph import Csr, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.mechanisms.noisy_max import NoisyMax
+from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
+from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients
@@ -117,9 +118,10 @@ def test_mechanisms_survive_rotten_rows(bad: float) -> None:
     laplace = Laplace(1e-9, clip=1.0).apply(NOTHING, lambda _: rows, Seeded(0))
     assert laplace.isfinite().all()
     assert float(laplace.abs().sum()) <= 3.0001
-    chosen = NoisyMax(1.0).apply(NOTHING, lambda _: rows, Seeded(0))
-    assert chosen.shape == (3,)
-    assert ((chosen >= 0) & (chosen < 2)).all()
+    for act in (NoisyMax(1.0, 2), LaplaceMax(1.0, 2), NoisyVotes(1.0, 2)):
+        chosen = act.apply_many(NOTHING, lambda _: rows, Seeded(0), 3)
+        assert chosen.shape == (3,)
+        assert ((chosen >= 0) & (chosen < 2)).all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e3, 1e30])

@@ -29,8 +29,9 @@ from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.mechanisms.noisy_max import NoisyMax
-from graphveil.mechanisms.poisson import Poisson
+from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
+from graphveil.mechanisms.noisy_votes import NoisyVotes
+from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
@@ -81,13 +82,18 @@ def world_of(act: Mechanism) -> World | None:
         return World(_yeses(act, True), _yeses(act, False), act.curve(1))
     if isinstance(act, TopPairs):
         return World(_named(act, True), _named(act, False), act.curve(1))
+    if isinstance(act, NoisyMax | LaplaceMax):
+        return World(_favoured(act, 0), _favoured(act, 1), act.curve(1))
+    if isinstance(act, NoisyVotes):
+        return World(_elected(act, 0), _elected(act, 1), act.curve(1))
+    if isinstance(act, SampledOnce):
+        return World(_taught(act, 0), _taught(act, 1), act.curve(1))
+    if isinstance(act, Poisson) and isinstance(act.inner, NoisyMax):
+        return World(_taught(act, 0), _taught(act, 1), act.curve(1))
     if isinstance(act, Tally):
         return World(_marked(act, True), _marked(act, False), act.curve(1))
     if isinstance(act, Settling):
         return World(_settled(act, True), _settled(act, False), act.curve(2))
-    if isinstance(act, NoisyMax):
-        moved = max(1, round(act.scale))
-        return World(_votes(act, 0, moved), _votes(act, 1, moved), act.curve(moved))
     if isinstance(act, Poisson) and isinstance(act.inner, Gaussian | Laplace):
         wrap = Rows if isinstance(act.inner, Gaussian) else _same
         return World(
@@ -262,14 +268,45 @@ def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
     return draw
 
 
-def _votes(act: NoisyMax, winner: int, moved: int) -> Callable[[int, Source], Floats]:
-    """`moved` rows change from one vertex to another; the statistic counts the votes for vertex 0 minus 1."""
+def _favoured(act: NoisyMax | LaplaceMax, winner: int) -> Callable[[int, Source], Floats]:
+    """Rows are one vertex or another; +1 where class 0 is named, -1 where class 1 is."""
 
     def draw(runs: int, source: Source) -> Floats:
-        scores = torch.zeros(runs * moved, 3)
-        scores[:, winner] = 1.0
-        out = act.apply(NOTHING, lambda _: scores, source).reshape(runs, moved)
-        return ((out == 0).double() - (out == 1).double()).sum(dim=1).numpy()
+        rows = torch.zeros(runs, act.classes)
+        rows[:, winner] = 1.0
+        out = act.apply_many(NOTHING, lambda _: rows, source, runs)
+        return ((out == 0).double() - (out == 1).double()).numpy()
+
+    return draw
+
+
+def _elected(act: NoisyVotes, side: int) -> Callable[[int, Source], Floats]:
+    """Three voters, of whom one changes sides."""
+
+    def draw(runs: int, source: Source) -> Floats:
+        votes = torch.tensor([0, 1, side]).repeat(runs, 1)
+        out = act.apply_many(NOTHING, lambda _: votes, source, runs)
+        return ((out == 0).double() - (out == 1).double()).numpy()
+
+    return draw
+
+
+def _taught(act: Poisson, winner: int) -> Callable[[int, Source], Floats]:
+    """Record 0, if it is sampled, turns the row from vertex 1 to `winner`."""
+    vertices = torch.eye(cast(NoisyMax, act.inner).classes)
+
+    def row(_: Sealed, batch: Tensor) -> Tensor:
+        return vertices[winner if 0 in batch else 1][None]
+
+    def rows(sealed: Sealed, batches: list[Tensor]) -> Tensor:
+        return torch.cat([row(sealed, batch) for batch in batches])
+
+    def draw(runs: int, source: Source) -> Floats:
+        if isinstance(act, SampledOnce):
+            out = torch.cat([act.apply(NOTHING, row, source) for _ in range(runs)])
+        else:
+            out = act.apply_many(NOTHING, rows, source, runs)
+        return ((out == 0).double() - (out == 1).double()).numpy()
 
     return draw
 
@@ -321,7 +358,7 @@ def quieter(act: Mechanism) -> Mechanism:
     """The same mechanism with half its noise."""
     if isinstance(act, Gaussian):
         return replace(act, std=act.std / 2)
-    if isinstance(act, Laplace | NoisyMax | Tally):
+    if isinstance(act, Laplace | NoisyMax | LaplaceMax | Tally):
         return replace(act, scale=act.scale / 2)
     assert isinstance(act, RandomisedResponse | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
@@ -332,8 +369,10 @@ PLAIN = [
     Gaussian(4.0, clip=0.5),
     Laplace(1.0),
     Laplace(10.0, clip=2.0),
-    NoisyMax(1.0),
-    NoisyMax(0.5),
+    NoisyMax(1.0, 2),
+    NoisyMax(0.5, 5),
+    LaplaceMax(1.0, 2),
+    LaplaceMax(0.5, 5),
     RandomisedResponse(1.0),
     RandomisedResponse(1.0, categories=4),
     FlippedEdges(1.0),
@@ -349,8 +388,7 @@ def test_claims_are_tight_and_half_the_noise_is_noticed(act: Mechanism, make: Ca
     assert world is not None
     found = excesses(world, world.claim, make())
     assert max(found) <= 1
-    tight = not isinstance(act, NoisyMax)  # the exponential mechanism over three classes is below its pure bound
-    assert min(found) >= (-1 if tight else -8), "the test does not reach the claim: it has no power"
+    assert min(found) >= -1, "the test does not reach the claim: it has no power"
     mutated = world_of(quieter(act))
     assert mutated is not None
     moved = world.claim if not isinstance(act, Gaussian | Laplace) else _claim_at_same_distance(act, quieter(act))
@@ -417,21 +455,34 @@ def test_randomised_response_lies_evenly() -> None:
 
 
 def test_noisy_max_is_the_exponential_mechanism() -> None:
-    act = NoisyMax(0.5)
+    act = NoisyMax(0.5, 3)
     simplex = torch.tensor([0.6, 0.3, 0.1])
-    out = act.apply(NOTHING, lambda _: simplex.expand(200_000, 3), Seeded(6))
+    out = act.apply_many(NOTHING, lambda _: simplex.expand(200_000, 3), Seeded(6), 200_000)
     shares = torch.bincount(out, minlength=3) / len(out)
     weights = torch.exp(simplex / 0.5)
     assert shares.tolist() == pytest.approx((weights / weights.sum()).tolist(), abs=6 * math.sqrt(0.25 / len(out)))
 
 
-@pytest.mark.parametrize("act", [Gaussian(0.0), Laplace(0.0), NoisyMax(0.0), Sml(0.0)], ids=str)
+@pytest.mark.parametrize(
+    "act", [Gaussian(0.0), Laplace(0.0), NoisyMax(0.0, 3), LaplaceMax(0.0, 3), NoisyVotes(0.0, 3), Sml(0.0)], ids=str
+)
 def test_no_noise_costs_everything(act: Mechanism) -> None:
     assert act.curve(1).infinite
 
 
 @pytest.mark.parametrize(
-    "act", [Gaussian(1.0), Laplace(1.0), NoisyMax(1.0), RandomisedResponse(1.0), FlippedEdges(1.0), Sml(1.0)], ids=str
+    "act",
+    [
+        Gaussian(1.0),
+        Laplace(1.0),
+        NoisyMax(1.0, 3),
+        LaplaceMax(1.0, 3),
+        NoisyVotes(1.0, 3),
+        RandomisedResponse(1.0),
+        FlippedEdges(1.0),
+        Sml(1.0),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("sensitivity", [0.5, 0.0, -1.0, math.nan])
 def test_sensitivities_below_one_contribution_are_refused(act: Mechanism, sensitivity: float) -> None:

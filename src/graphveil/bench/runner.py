@@ -7,15 +7,12 @@ import json
 import math
 import os
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
-import numba
 import torch
-from joblib import Parallel, delayed
 from pydantic import Field, ValidationError, model_validator
 from torch import Tensor
 
@@ -23,10 +20,11 @@ from graphveil import datasets, discover, infer, train
 from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
 from graphveil.certificate import Release, class_f1, score
 from graphveil.core import GraphveilError, InvalidInput
+from graphveil.engine import HERE, Engine
 from graphveil.graph import Graph
 from graphveil.method import Serves
 from graphveil.progress import quiet, track
-from graphveil.record import peak_mb, versions
+from graphveil.record import peak_mb, scored, validating, versions
 
 
 class Scores(Model):
@@ -81,21 +79,22 @@ class Record(Model):
         return self
 
 
-def run(spec: Spec, *, out: Path, jobs: int = 1, quick: bool = False, progress: bool = True) -> list[Record]:
-    """Run every task of `spec` that has no good record in `out` yet, in `jobs` processes; give all records.
+def run(spec: Spec, *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True) -> list[Record]:
+    """Run every task of `spec` that has no good record in `out` yet, on `engine`; give all records.
 
     `quick` runs the first seed, each method's first epsilon and at most two grid points.
     """
-    if jobs < 1:
-        raise InvalidInput(f"jobs must be at least 1, got {jobs}")
     out.mkdir(parents=True, exist_ok=True)
     tasks = spec.tasks(quick)
     records = {record.task.key(): record for record in finished(spec, out=out, quick=quick) if record.result}
     pending = [task for task in tasks if task.key() not in records]
-    with nullcontext() if progress else quiet(), closing(_perform(pending, out, jobs)) as stream:
+    with nullcontext() if progress else quiet(), engine.opened(), closing(engine.stream(_finish, out, pending)) as done:
         for _ in track(range(len(pending)), spec.title):
-            record = next(stream)
+            _, record = next(done)
             records[record.task.key()] = record
+            # A worker of another machine wrote it there.
+            if not _place(out, record.task).exists():
+                _write(out, record)
     return [records[task.key()] for task in tasks]
 
 
@@ -130,20 +129,9 @@ def write_whole(path: Path, content: Any) -> None:
     scratch.replace(path)
 
 
-def _perform(tasks: list[Task], out: Path, jobs: int) -> Generator[Record]:
-    """Records as they get done; closing it early cancels what has not begun."""
-    if jobs == 1 or len(tasks) < 2:
-        return (_finish(task, out) for task in tasks)
-    # Should we be killed, the workers finish the tasks they hold; the timeout then sends them home.
-    pool = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", idle_worker_timeout=20)
-    stream: Generator[Record] = pool(delayed(_finish)(task, out) for task in tasks)
-    return stream
-
-
-def _finish(task: Task, out: Path) -> Record:
+def _finish(out: Path, task: Task) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
-    with _one_thread(), quiet():
-        result, failure, seconds = _attempt(task)
+    result, failure, seconds = _attempt(task)
     record = Record(
         schema_version=SCHEMA,
         task=task,
@@ -153,8 +141,13 @@ def _finish(task: Task, out: Path) -> Record:
         peak_mb=peak_mb(),
         versions=versions(),
     )
-    write_whole(_place(out, task), record.model_dump(mode="json"))
+    _write(out, record)
     return record
+
+
+def _write(out: Path, record: Record) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(_place(out, record.task), record.model_dump(mode="json"))
 
 
 def _attempt(task: Task) -> tuple[Result | None, str, float]:
@@ -184,14 +177,15 @@ def _train(graph: Graph, task: Task) -> Release:
 
 
 def _result(release: Release, graph: Graph, task: Task) -> Result:
-    certificate, predicted = release.certificate, release.predict()
+    certificate, subject = release.certificate, scored(release, graph)
+    predicted = release.predict(None if subject is graph else subject)
     return Result(
         epsilon=certificate.epsilon,
         sound_epsilon=certificate.sound_epsilon,
         delta=certificate.delta,
         noise=certificate.provenance.noise,
-        val=_scores(predicted, graph, graph.val),
-        test=_scores(predicted, graph, graph.test),
+        val=_scores(predicted, subject, getattr(subject, validating(subject, graph))),
+        test=_scores(predicted, subject, subject.test),
         elsewhere={name: _elsewhere(release, _other_graph(name), task) for name in task.test_on},
     )
 
@@ -232,19 +226,6 @@ def _graph(name: str, split: str, seed: int) -> Graph:
 def _other_graph(name: str) -> Graph:
     """A graph that is only predicted, for all tasks alike: serving reads no split, and there must be one."""
     return datasets.load(name, split="random", seed=0)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sums in one order, whatever the number of workers: the same records from one process and from many."""
-    before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before[0])
-        numba.set_num_threads(before[1])
 
 
 def _place(out: Path, task: Task) -> Path:

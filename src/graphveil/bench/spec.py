@@ -63,7 +63,7 @@ Epsilon = Annotated[Number, Field(gt=0)]
 Delta = Annotated[float, Field(strict=True, gt=0, lt=1)]
 Seed = Annotated[int, Field(strict=True, ge=0)]
 Dataset = Annotated[str, AfterValidator(_known_dataset)]
-Split = Literal["random", "random_80_20", "public", "per_class"]
+Split = Literal["random", "random_80_20", "public", "per_class", "two_graphs"]
 Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
 Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
@@ -215,6 +215,7 @@ class Spec(Model):
         for cell in self.cells():
             if cell.unit not in discover.method(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
+            self._require_labels_for_test(discover.method(cell.entry.name))
         for figure in self.published:
             if figure.place not in places:
                 raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
@@ -227,6 +228,13 @@ class Spec(Model):
         if self.test_on:
             self._possible_elsewhere(trained)
         return self
+
+    def _require_labels_for_test(self, kind: type[Method]) -> None:
+        """Two graphs are scored on the public one, so the method must be able to label it."""
+        if self.split == "two_graphs" and kind.serves is Serves.RELEASED:
+            raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
+        if self.split != "two_graphs" and kind.needs_public:
+            raise ValueError(f"method: {kind.name()} needs a public graph; use split = 'two_graphs'")
 
     def _possible_elsewhere(self, trained: set[str]) -> None:
         """Other graphs are others, they share one delta, and no training node hides parts of them."""

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
+from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
+from graphveil.mechanisms.noisy_max import NoisyMax
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -103,7 +105,11 @@ class PoissonCurve(Curve):
 
 @dataclass(frozen=True)
 class Poisson(Mechanism):
-    """Query: `query(sealed, batch) -> what inner expects`, batch int64 [k] of ids in range(population)."""
+    """Query: `query(sealed, batch) -> what inner expects`, batch int64 [k] of ids in range(population).
+
+    Many uses at once, if `inner` answers row by row: `query(sealed, batches) -> Tensor [uses, *]`, one batch for every
+    use; row i must be a function of the records in batch i alone.
+    """
 
     inner: Mechanism
     rate: float
@@ -113,12 +119,39 @@ class Poisson(Mechanism):
         require_rate(self.rate)
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
-        batch = source.coins(self.population, self.rate).nonzero().flatten()
-        return self.inner.apply(sealed, partial(query, batch=batch), source)
+        return self.inner.apply(sealed, partial(query, batch=self._batch(source)), source)
 
-    def curve(self, sensitivity: float) -> PoissonCurve:
+    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
+        if not isinstance(self.inner, Answering):
+            return super().apply_many(sealed, query, source, uses)
+        # Batch and noise of a use come from the source together, so that it does not matter which uses share a call.
+        drawn = [(self._batch(source), self.inner.draw(source)) for _ in range(uses)]
+        return self.inner.answers(query(sealed, batches=[batch for batch, _ in drawn]), [draws for _, draws in drawn])
+
+    def _batch(self, source: Source) -> Tensor:
+        return source.coins(self.population, self.rate).nonzero().flatten()
+
+    def curve(self, sensitivity: float) -> Curve:
         return PoissonCurve(self.inner.curve(sensitivity), self.rate)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        return cls(Gaussian(1.0), 0.2, 50), cls(Laplace(1.0), 0.1, 50)
+        return cls(Gaussian(1.0), 0.2, 50), cls(Laplace(1.0), 0.1, 50), cls(NoisyMax(0.5, 3), 0.3, 50)
+
+
+@dataclass(frozen=True)
+class SampledOnce(Poisson):
+    """One Poisson sample that all uses of a call share. Query: `query(sealed, batch) -> Tensor [uses, *]`.
+
+    Whoever is in the sample is in it for every use, so that no use is cheaper than without sampling.
+    """
+
+    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
+        return self.inner.apply_many(sealed, partial(query, batch=self._batch(source)), source, uses)
+
+    def curve(self, sensitivity: float) -> Curve:
+        return self.inner.curve(sensitivity)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(NoisyMax(0.5, 3), 0.3, 50),)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from graphveil.core import Curve, Floats
+import numpy as np
+
+from graphveil.core import Curve, Floats, InvalidInput
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 
@@ -26,3 +28,25 @@ class RenyiCurve(Curve):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(GaussianCurve(0.5)), cls(FixedSizeCurve(GaussianCurve(0.5), 0.2))
+
+
+@dataclass(frozen=True)
+class MomentsCurve(RenyiCurve):
+    """`base` by its Renyi divergences of the orders 2 to `most`, converted as Mironov 2017 does: a published figure."""
+
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.most < 2:
+            raise InvalidInput(f"Renyi orders start at 2, got most={self.most}")
+
+    def orders(self) -> Floats:
+        """The orders that the authors try."""
+        return np.arange(2, self.most + 1, dtype=np.float64)
+
+    def plainly(self) -> bool:
+        return True
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(GaussianCurve(0.5), 32), cls(FixedSizeCurve(GaussianCurve(0.5), 0.2), 9)

@@ -1,0 +1,81 @@
+"""PATE (Papernot et al., ICLR 2017 and 2018) on graphs, as PrivGNN's authors adapt it: PATEM and PATEG, node level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, require_whole
+from graphveil.graph import STRANGERS, Public, Sealed
+from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
+from graphveil.mechanisms.renyi import MomentsCurve
+from graphveil.method import State
+from graphveil.nn.features import Scaling
+from graphveil.nn.inductive import inductive
+from graphveil.nn.taught import Taught, drawn
+from graphveil.session import Session
+
+_WHY = "docs/methods/pate.md"
+_ORDERS = 9
+"""The authors' accountant takes eight moments, which are the Renyi orders 2 to 9."""
+
+
+@dataclass(frozen=True)
+class Pate(Taught):
+    """Private ids are dealt out to `voters` teachers; for every query each names a class, and noise joins the counts.
+
+    `teacher` mlp (PATEM) reads features alone, gnn (PATEG) also the arcs among a teacher's own nodes.
+    `aggregate` lnmax: Laplace noise of scale `noise` on every count; gnmax: normal noise of deviation `noise`.
+    The paper's own: aggregate=lnmax, student=sage.
+    """
+
+    voters: int = 20
+    teacher: str = "mlp"
+    aggregate: str = "gnmax"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole(self, "voters")
+        if not 1 <= self.voters <= MOST_VOTERS:
+            raise InvalidInput(f"pate needs 1 to {MOST_VOTERS:,} voters, got {self.voters}")
+        if self.teacher not in ("mlp", "gnn") or self.aggregate not in ("lnmax", "gnmax"):
+            raise InvalidInput("pate: teacher is mlp or gnn, and aggregate is lnmax or gnmax")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        act = NoisyVotes(noise, public.num_classes, gaussian=self.aggregate == "gnmax")
+        claim: Curve = act.curve(1)
+        if reading is Reading.PUBLISHED and self.aggregate == "lnmax" and not claim.infinite:
+            claim = MomentsCurve(PureMoments(2 / noise), _ORDERS)
+        return Plan(
+            adjacency, reading, (Step("label", act, claim, self.most_queries(public), why=_WHY, assumes=(STRANGERS,)),)
+        )
+
+    def fit(self, session: Session) -> State:
+        public = session.public
+        beside, times = public.public_graph(), session.plan.step("label").times
+        asked = drawn(beside, times)
+        scaled = Scaling.fit(beside.x, self.scale)(beside.x)
+        # Dealt out by public chance, present or not: where a node goes does not depend on any other.
+        ids = public.train.nonzero().flatten().numpy()
+        sets = np.array_split(ids[torch.randperm(len(ids)).numpy()], self.voters)
+        seed = torch.initial_seed()
+
+        def votes(sealed: Sealed) -> Tensor:
+            known = self.known(sealed, beside)
+            rows = torch.from_numpy(asked)
+            said = [
+                inductive(known, np.sort(own), scaled, beside.adj, self.recipe(), self.teacher == "gnn", seed + place)
+                for place, own in enumerate(sets)
+            ]
+            return torch.stack([posteriors[rows].argmax(dim=1) for posteriors in said], dim=1)
+
+        return self.learn(public, asked, session.release("label", votes, times), 1.0)
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        small = cls(queries=5, voters=3, width=3, hidden=4, epochs=2)
+        return small, replace(small, teacher="gnn", aggregate="lnmax", student="sage")

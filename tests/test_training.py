@@ -254,3 +254,14 @@ class TestInfer:
         release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
         with pytest.raises(Unsupported, match="which is free"):
             gv.infer(release, graph, epsilon=1.0)
+
+
+def test_weights_of_undirected_graphs_are_not_for_directed_ones_and_nothing_is_spent(tmp_path: Path) -> None:
+    release = gv.train(gv.datasets.load("chain-s"), gv.methods.Gap(epochs=2), epsilon=1, unit="edge", seed=0)
+    chain = gv.datasets.load("chain-m")
+    arcs = gv.Graph.from_pyg(chain.to_pyg(), undirected=False, name="arcs")
+    ledger = gv.Ledger(tmp_path / "ledger.db")
+    ledger.open(arcs, "edge", epsilon=2, delta=1e-5)
+    with pytest.raises(InvalidInput, match="trained on an undirected graph, and 'arcs' is not one"):
+        gv.infer(release, arcs, epsilon=1, seed=1, ledger=ledger)
+    assert ledger.entries() == []

@@ -128,7 +128,13 @@ def release_graph(
 
 
 def _require_same_shape(release: Release, graph: Graph) -> None:
-    """Released weights fit one number of features and classes; say so before the graph's budget is touched."""
+    """Released weights fit one number of features and classes, and directed or undirected graphs.
+
+    Said before the graph's budget is touched.
+    """
+    if graph.undirected != release.certificate.plan.adjacency.undirected:
+        kind = "a directed graph" if graph.undirected else "an undirected graph"
+        raise InvalidInput(f"the release was trained on {kind}, and {graph.name!r} is not one; train on it instead")
     trained = (release.state["scaling.shift"].shape[0], release.state["logits"].shape[1])
     if (graph.num_features, graph.num_classes) != trained:
         raise InvalidInput(

@@ -193,9 +193,6 @@ class Eclipse(ReleasedGraph):
         public = session.public
         x = Scaling.restore(state, self.scale)(public.features())
         rows = restored(state, public).rows(x)
-        if state[f"{_CORE}layers.0.weight"].shape[1] != rows.shape[1] * (1 if public.undirected else 2):
-            kind = "a directed graph" if public.undirected else "an undirected graph"
-            raise InvalidInput(f"this eclipse was trained on {kind} and this graph is not one; train on it instead")
         inputs = self._inputs(session, x, rows)
         nets = self._nets(inputs, public.num_classes)
         words = _words({name: restore(net, state, name) for name, net in nets.items()}, inputs)

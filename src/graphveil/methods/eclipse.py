@@ -240,8 +240,9 @@ def approximate(epsilon: float, delta: float) -> Curve:
     """(epsilon, delta)-DP and no more: the pair that dominates every such mechanism (Kairouz et al. 2015)."""
     if math.isinf(epsilon):
         return ExposedCurve()
-    truth = (1 - delta) / (1 + math.exp(-epsilon))
-    lie = 1 - delta - truth
+    # Not 1 - delta - truth: the digits of a rare lie would be lost.
+    odds = math.exp(-epsilon)
+    truth, lie = (1 - delta) / (1 + odds), (1 - delta) * odds / (1 + odds)
     return DominatingPair((delta, truth, lie, 0.0), (0.0, lie, truth, delta))
 
 

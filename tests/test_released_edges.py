@@ -227,7 +227,7 @@ def test_methods_without_a_graph_are_refused_before_anything_is_read(
     with pytest.raises(Unsupported, match=said):
         gv.release_graph(graph, method, ledger=ledger, **BUDGET)
     with pytest.raises(InvalidInput, match="give a graphveil Graph and a method"):
-        gv.release_graph(graph, "lapgraph", ledger=ledger, **BUDGET)  # type: ignore[arg-type]
+        gv.release_graph(graph, "lapgraph", ledger=ledger, **BUDGET)
     with pytest.raises(Unsupported, match="does not protect 'node'"):
         gv.release_graph(graph, gv.methods.LapGraph(), unit="node", **BUDGET)
     assert ledger.entries() == []

@@ -46,7 +46,7 @@ def test_it_labels_the_public_graph_much_better_than_chance_at_epsilon_one() -> 
     graph = two_graphs()
     release = gv.train(graph, Census(), epsilon=1, unit="node", seed=0)
     assert release.certificate.epsilon <= 1
-    largest = float(torch.bincount(graph.beside.y[graph.beside.test]).max() / graph.beside.test.sum())  # type: ignore[union-attr]
+    largest = float(torch.bincount(graph.beside.y[graph.beside.test]).max() / graph.beside.test.sum())
     assert release.evaluate("test")["accuracy"] > largest + 0.2
 
 
@@ -65,7 +65,7 @@ def test_labels_of_the_public_graph_are_not_read() -> None:
 )
 def test_bad_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
-        Census(**wrong)  # type: ignore[arg-type]
+        Census(**wrong)
 
 
 def test_a_missing_public_graph_is_refused() -> None:

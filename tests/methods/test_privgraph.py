@@ -57,7 +57,7 @@ def test_shares_add_up_to_the_budget(method: PrivGraph, undirected: bool, epsilo
 def test_the_paper_splits_into_three_equal_parts() -> None:
     plan = plan_of(PAPER, 0.5)
     assert [step.name for step in plan.steps] == ["start", "move", "extract"]
-    assert [step.claim.epsilon for step in plan.steps] == pytest.approx([2 / 3] * 3, abs=1e-6)  # type: ignore[attr-defined]
+    assert [step.claim.epsilon for step in plan.steps] == pytest.approx([2 / 3] * 3, abs=1e-6)
     assert plan == plan_of(PAPER, 0.5, reading=Reading.SOUND)
     published = plan_of(PAPER, 0.5, reading=Reading.PUBLISHED)
     assert published.steps == plan.steps

@@ -84,4 +84,4 @@ def test_the_corrected_loss_is_that_of_the_noisy_answer(graph: Graph) -> None:
 @pytest.mark.parametrize("bad", [{"hidden": 0}, {"kept": 0.0}, {"dropout": 1.0}, {"pretraining": -1}])
 def test_a_student_that_cannot_learn_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
-        SageStudent(**bad)  # type: ignore[arg-type]
+        SageStudent(**bad)

@@ -217,4 +217,4 @@ def test_dropout_silences_its_share_and_keeps_the_mean() -> None:
 @pytest.mark.parametrize("bad", [{"hidden": 0}, {"epochs": 0}, {"dropout": 1.0}, {"learning_rate": math.nan}])
 def test_a_recipe_that_cannot_be_followed_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
-        SageRecipe(**bad)  # type: ignore[arg-type]
+        SageRecipe(**bad)

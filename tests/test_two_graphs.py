@@ -141,6 +141,12 @@ class TestDrawing:
         assert torch.bincount(two.y).tolist() == [50] * 4
         assert not rows(two) & rows(beside(two))
         assert torch.bincount(beside(two).y, minlength=4)[0] <= 10
+        # What is left of the rare class may be asked about as often as it is tested on.
+        found = torch.zeros(2)
+        for seed in range(40):
+            public = beside(rare.split_public(200, 600, 400, seed=seed, balanced=True))
+            found += torch.stack([(public.y[mask] == 0).sum() for mask in (public.train, public.test)])
+        assert found[0] / found.sum() == pytest.approx(0.6, abs=0.15)
         release = gv.train(two, gv.methods.DpSgd(steps=1), noise=1.0, delta=1e-5, unit="node", seed=0)
         assert two.split == "two_graphs(200 balanced,600,400,seed=3)"
         assert "drawn by looking at labels" in release.certificate.card()

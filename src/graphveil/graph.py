@@ -282,6 +282,12 @@ class Graph:
         """The same graph with other masks, each bool [n]; `how` says in words where they come from."""
         return replace(self, train=train, val=val, test=test, split=how)
 
+    def with_arcs(self, adj: Csr) -> Graph:
+        """The same nodes with other arcs. What was learnt from public data that both have is found by both."""
+        made = replace(self, adj=adj)
+        object.__setattr__(made, "_learnt", self._learnt)
+        return made
+
     def random_split(self, train: float = 0.75, val: float = 0.10, test: float = 0.15, seed: int = 0) -> Graph:
         """A random split of all ids into these fractions; unlabelled ones then stay out of their part."""
         fractions = {"train": train, "val": val, "test": test}
@@ -365,21 +371,23 @@ class Graph:
             wanted = ", ".join(f"{size} {role}" for role, size in sizes.items())
             raise InvalidInput(f"cannot draw {wanted} nodes from {self.num_nodes}; each needs at least one")
         # All ids are dealt out, labelled or not: whether one node has a label moves no other node.
-        order = _shuffled(np.arange(self.num_nodes), seed)
+        rng = _generator(seed)
+        order = rng.permutation(np.arange(self.num_nodes))
         if balanced:
             if private % max(self.num_classes, 1):
                 raise InvalidInput(f"{private} private nodes cannot be shared equally among {self.num_classes} classes")
             known = order[self._labelled()[order]]
             ours = known[self._first_of_each_class(known, private // self.num_classes)]
-            order = np.concatenate([ours, order[~np.isin(order, ours)]])
+            # Shuffled again: what the first of every class left of the rare ones stands at the end.
+            order = np.concatenate([ours, rng.permutation(np.setdiff1d(order, ours))])
         how = f"two_graphs({private}{' balanced' * balanced},{queries},{test},seed={seed})"
         ours, asked, scored = np.split(order[: private + queries + test], [private, private + queries])
-        kept = self._induced([ours, *_NOBODY], self.name, how)
+        kept = self.induced([ours, *_NOBODY], self.name, how)
         if not bool(kept.train.any()):
             raise InvalidInput(f"none of the {private} private nodes has a label; draw more")
-        return kept.with_public(self._induced([asked, _NOBODY[0], scored], f"{self.name}-public", how))
+        return kept.with_public(self.induced([asked, _NOBODY[0], scored], f"{self.name}-public", how))
 
-    def _induced(self, parts: list[Ids], name: str, how: str) -> Graph:
+    def induced(self, parts: list[Ids], name: str, how: str) -> Graph:
         """The nodes of three disjoint parts in the order of their ids, and the edges among them.
 
         The labelled ones of each part, int64 [k], are the train, val and test nodes.
@@ -651,9 +659,13 @@ class Sealed:
 
 
 def _shuffled(ids: Ids, seed: int) -> Ids:
+    return _generator(seed).permutation(ids)
+
+
+def _generator(seed: int) -> np.random.Generator:
     if not isinstance(seed, int) or seed < 0:
         raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
-    return np.random.Generator(np.random.PCG64(seed)).permutation(ids)
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def _refuse(part: str) -> NoReturn:

@@ -38,6 +38,8 @@ _PIECE = 20
 """Queries that one worker answers at a time."""
 _FEWEST = 10
 """Queries a class: with fewer of them a student learns nothing, however true they are."""
+_ODDS = 1.0
+"""Where noise is not spent on lambda, e^lambda is this times one more than there are classes."""
 _ORDERS = 32
 """The authors try Renyi orders up to this one."""
 _SENSITIVITY = f"Theorem 7 takes 1 for the L1 sensitivity of a posterior, which is 2 [{_WHY}]"
@@ -96,7 +98,7 @@ class PrivGnn(Taught):
         most = self.most_queries(public)
         if self.spend == "noise":
             return Spending(most, float(self.rate), 1 / noise if noise else math.inf)
-        told = math.log(public.num_classes + 1)
+        told = math.log(_ODDS * (public.num_classes + 1))
         if noise <= 1:
             return Spending(most, float(self.rate), told / noise if noise else math.inf)
         # What the rate takes of the noise, and then the queries, each down to the fewest that are of any use.

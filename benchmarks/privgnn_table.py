@@ -6,7 +6,8 @@
 A private node's part in a query, and so every teacher, is the same for all lambdas of one seed: teachers are trained
 once and answer with less and less noise. Every dataset and seed has a file of its own, written when it is done; what is
 there is not run again. The paper varies lambda: epsilon is what it claims for it, and what is provable, at delta 1e-4.
-Below, the same algorithm at provable epsilons, to be put beside `graphveil bench run privgnn`.
+Below, the same algorithm at provable epsilons, to be put beside `graphveil bench run privgnn`; and PATE as the paper
+has it (LNMax, its student), whose votes too are cast once for all lambdas.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import graphveil as gv
 from graphveil.arcs import Ids
 from graphveil.bench.runner import write_whole
 from graphveil.engine import Local, one_thread
-from graphveil.methods import privgnn
+from graphveil.methods import pate, privgnn
+from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known, SageTeachers
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
@@ -35,6 +37,11 @@ PRINTED = {
     "rutgers89": (0.24, 0.45, 0.60, 0.72, 0.80),
 }
 """Table 1, the largest K; Rutgers stands in the place of the paper's Facebook graph."""
+PRINTED_PATE = {
+    "computers": {"PATEM": (0.28, 0.46, 0.65, 0.70, 0.71), "PATEG": (0.16, 0.16, 0.15, 0.18, 0.20)},
+    "rutgers89": {"PATEM": (0.03, 0.10, 0.25, 0.37, 0.38), "PATEG": (0.02, 0.02, 0.03, 0.04, 0.10)},
+}
+"""Table 5, in the same places."""
 PAPER = {"spend": "noise", "argmax": "laplace", "sharp": False, "teacher": "sage", "student": "sage"}
 
 
@@ -84,6 +91,41 @@ def measure(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
     return result
 
 
+def measure_pate(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
+    """PATEM and PATEG: accuracy for every lambda, with claimed and provable epsilon; one seed."""
+    (folder, queries), (dataset, seed) = shared, item
+    place = folder / f"{dataset}-{seed}-{queries}-pate.json"
+    if place.exists():
+        done: dict[str, Any] = json.loads(place.read_text())
+        return done
+    graph = gv.datasets.load(dataset, split="two_graphs", seed=seed)
+    rows: dict[str, Any] = {}
+    for name, teacher in (("PATEM", "mlp"), ("PATEG", "gnn")):
+        scale = "columns" if dataset == "credit" else "rows"
+        method = gv.methods.Pate(queries=queries, scale=scale, teacher=teacher, aggregate="lnmax", student="sage")
+        kept: dict[int, Tensor] = {}
+
+        def once(*given: Any, kept: dict[int, Tensor] = kept) -> Tensor:
+            seed_of_teacher = given[-1]
+            if seed_of_teacher not in kept:
+                kept[seed_of_teacher] = inductive(*given)
+            return kept[seed_of_teacher]
+
+        with patch.object(pate, "inductive", once):
+            for strength in LAMBDAS:
+                release = gv.train(
+                    graph, method, noise=1 / strength, delta=1e-4, unit="node", reading="published", seed=seed
+                )
+                rows.setdefault(name, {})[str(strength)] = {
+                    "accuracy": release.evaluate("test")["accuracy"],
+                    "claimed": release.certificate.epsilon,
+                    "provable": release.certificate.sound_epsilon,
+                }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(place, rows)
+    return rows
+
+
 def spread(values: list[float]) -> str:
     """Mean and standard deviation of shares, in per cent."""
     shares = 100 * torch.tensor(values)
@@ -100,6 +142,13 @@ def show(results: list[dict[str, Any]]) -> None:
             printed = f"{100 * PRINTED[dataset][place]:.0f}" if dataset in PRINTED else ""
             bounds = f"{cells[0]['claimed']:7.2f}  {cells[0]['provable']:8.2f}"
             print(f"{strength:<6}  {bounds}  {spread([cell['accuracy'] for cell in cells])}  {printed}")
+        for name in ("PATEM", "PATEG"):
+            print(f"{name}: lambda  claimed  provable  accuracy  printed")
+            for place, strength in enumerate(LAMBDAS):
+                cells = [run["pate"][name][str(strength)] for run in runs]
+                printed = f"{100 * PRINTED_PATE[dataset][name][place]:.0f}" if dataset in PRINTED_PATE else ""
+                bounds = f"{cells[0]['claimed']:7.2f}  {cells[0]['provable']:8.2f}"
+                print(f"       {strength:<6}  {bounds}  {spread([cell['accuracy'] for cell in cells])}  {printed}")
         print("provable epsilon  accuracy")
         for epsilon in EPSILONS:
             print(f"{epsilon:<16}  {spread([run['sound'][str(epsilon)]['accuracy'] for run in runs])}")
@@ -112,11 +161,17 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(".bench/privgnn-table"))
+    parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
     items = [(dataset, seed) for dataset in given.datasets for seed in given.seeds]
     with one_thread():
+        votes = dict(Local(given.jobs).stream(measure_pate, (given.out, given.queries), items))
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries), items))
-    show([found[place] for place in range(len(items))])
+    both = [found[place] | {"pate": votes[place]} for place in range(len(items))]
+    results = sorted(both, key=lambda run: (run["dataset"], run["seed"]))
+    if given.json:
+        write_whole(given.json, results)
+    show(results)
 
 
 if __name__ == "__main__":

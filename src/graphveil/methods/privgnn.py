@@ -38,7 +38,7 @@ _PIECE = 20
 """Queries that one worker answers at a time."""
 _FEWEST = 10
 """Queries a class: with fewer of them a student learns nothing, however true they are."""
-_ODDS = 1.0
+_ODDS = 2.0
 """Where noise is not spent on lambda, e^lambda is this times one more than there are classes."""
 _ORDERS = 32
 """The authors try Renyi orders up to this one."""
@@ -59,7 +59,7 @@ class Spending:
 class PrivGnn(Taught):
     """For every query: a Poisson sample, its `neighbours` nearest nodes, a teacher on them, a noisy argmax; a student.
 
-    `spend` rate, the rule that chooses the sampling rate gamma, lambda and |Q|: e^lambda = classes + 1, and the noise
+    `spend` rate, the rule that chooses the sampling rate gamma, lambda and |Q|: e^lambda = 2 (classes + 1), and noise
     divides `rate`; where it would leave less than `least` nodes in a sample it divides the square root of `queries`
     instead, and at last lambda (see `spending`). `spend` noise: lambda = 1 / noise, `rate` and `queries` as they are.
     `argmax` gumbel: the exponential mechanism; laplace: the paper's noise. `sharp`: all of a teacher's weight goes to

@@ -258,6 +258,22 @@ class Mechanism(Described):
         """`uses` uses at once, each with draws of its own: row i of the answer, [uses, *], is what use i releases."""
         raise Unsupported(f"{type(self).__name__} answers one use at a time; release it without `uses`")
 
+    def evidence(  # noqa: PLR0913
+        self,
+        here: Sealed,  # noqa: ARG002
+        there: Sealed,  # noqa: ARG002
+        query: Query,  # noqa: ARG002
+        answer: Tensor,  # noqa: ARG002
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
+        """For audits: by how much, as a logarithm, `answer` is likelier if `here` was asked than if `there` was.
+
+        The attacker's side: a number about two graphs that are known to whoever asks, and never part of a release.
+        Exact where the law allows it; elsewhere any number that is larger for answers from `here`. `answer` is what
+        `apply` released, or `apply_many` for so many `uses`.
+        """
+        raise Unsupported(f"{type(self).__name__} cannot tell two graphs apart yet; give it `evidence`")
+
     @abstractmethod
     def curve(self, sensitivity: float) -> Curve:
         """Cost of one use when a neighbour moves the bounded query by `sensitivity` bounds."""

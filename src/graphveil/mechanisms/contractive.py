@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from graphveil.core import InvalidInput, Mechanism, Query, require_cost, require_positive, require_whole
+from graphveil.mechanisms.additive import certain
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows, neighbour_sum
 
@@ -85,6 +86,16 @@ class Contractive(Mechanism):
         # A secure source pays 2 g sqrt(size) / unit for its grid g. Due are g sqrt(size) each for the sum, its float64
         # error and the noisy state, and 2^-22 sqrt(n) <= 32 g sqrt(size) / std for the state's float32.
         return source.add_gaussian(rows, self.std, unit=self.move(undirected=False) / (1.5 + 16 / self.std))
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        # Along the line that joins the noiseless releases both laws are Gaussian, but for clipping.
+        first, second = query(here), query(there)
+        direction = telling_direction(self, second, first)
+        score = float((answer.double() * direction).sum())
+        (mean, spread), (other, width) = (score_law(self, asked, direction) for asked in (first, second))
+        if not spread or not width:
+            return certain(mean - other)
+        return math.log(width / spread) - ((score - mean) / spread) ** 2 / 2 + ((score - other) / width) ** 2 / 2
 
     def move(self, undirected: bool) -> float:
         """How far one edge (or arc) moves one hop at most, in Frobenius norm; attained by joining two isolated nodes.

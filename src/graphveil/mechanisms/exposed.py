@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+import torch
+
 from graphveil.core import Adjacency, Curve, Mechanism, Plan, Query, Reading, Step
+from graphveil.mechanisms.additive import certain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +38,10 @@ class Exposed(Mechanism):
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:  # noqa: ARG002
         exposed: Tensor = query(sealed)
         return exposed
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        first, second = (torch.equal(answer, query(sealed)) for sealed in (here, there))
+        return certain(float(first) - float(second))
 
     def curve(self, sensitivity: float) -> ExposedCurve:  # noqa: ARG002
         return ExposedCurve()

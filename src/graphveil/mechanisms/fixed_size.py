@@ -14,11 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import torch
 from scipy.special import gammaln
 
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.poisson import inner_epsilon, require_rate
+from graphveil.mechanisms.poisson import inner_epsilon, require_rate, sampled_evidence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,6 +90,10 @@ class FixedSize(Mechanism):
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
         batch = source.choose(self.population, self.size)
         return self.inner.apply(sealed, partial(query, batch=batch), source)
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        rate, whole = self.size / self.population, torch.arange(self.population)
+        return sampled_evidence(self.inner, rate, here, there, partial(query, batch=whole), answer)
 
     def curve(self, sensitivity: float) -> FixedSizeCurve:
         """`sensitivity` of the inner sum under REPLACEMENT: twice the clip for plain sums."""

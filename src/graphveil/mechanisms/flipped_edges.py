@@ -94,6 +94,16 @@ class FlippedEdges(Mechanism):
         # Sorted: the order must not tell edges from lies. Two ascending runs, which a stable sort merges.
         return torch.from_numpy(ends(np.sort(said, kind="stable"), starts, self.undirected))
 
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        first, second = query(here), query(there)
+        said, more, fewer = told_pairs(answer, first.adj, second.adj, self.undirected)
+        keep, add = self.chances(first.share)
+        yes, no = (_log(keep) - _log(add), math.log1p(-keep) - math.log1p(-add)) if keep < 1 else (math.inf, -math.inf)
+        return sum(
+            sign * (yes * int(found.sum()) + no * int((~found).sum()) if len(found) else 0.0)
+            for sign, found in ((1, np.isin(more, said)), (-1, np.isin(fewer, said)))
+        )
+
     def curve(self, sensitivity: float) -> PureCurve | DominatingPair:
         """`sensitivity`: how many pairs a neighbour changes; 2 where both arcs of an edge answer for themselves."""
         if sensitivity not in (1, 2):
@@ -110,6 +120,19 @@ class FlippedEdges(Mechanism):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(1.0), cls(0.5, undirected=False)
+
+
+def told_pairs(answer: Tensor, here: Csr, there: Csr, undirected: bool) -> tuple[Ids, Ids, Ids]:
+    """For audits: numbers of the pairs that an answer [2, k] names, and of those that only one of two graphs has."""
+    starts = row_starts(here.num_nodes, undirected)
+    first, second = codes(here, starts, undirected), codes(there, starts, undirected)
+    sources, targets = answer.numpy()
+    said = starts[targets] + sources - (0 if undirected else sources > targets)
+    return said, np.setdiff1d(first, second), np.setdiff1d(second, first)
+
+
+def _log(chance: float) -> float:
+    return math.log(chance) if chance > 0 else -math.inf
 
 
 def row_starts(num_nodes: int, undirected: bool) -> Ids:

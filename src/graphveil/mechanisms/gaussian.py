@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
+from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,15 +57,22 @@ class GaussianCurve(Curve):
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class Gaussian(Additive):
     """Query: `query(sealed) -> Contributions`. Noise `std` and sensitivity are in units of `clip`."""
 
     std: float
     clip: float = 1.0
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
-        total = query(sealed).clipped_sum(self.clip)
-        return source.add_gaussian(total, self.std * self.clip, unit=self.clip)
+        return source.add_gaussian(self.bounded(sealed, query), self.std * self.clip, unit=self.clip)
+
+    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+        total: Tensor = query(sealed).clipped_sum(self.clip)
+        return total
+
+    def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
+        told = float((shift * (rest - shift / 2)).sum())
+        return told / (self.std * self.clip) ** 2 if self.std else certain(told)
 
     def curve(self, sensitivity: float) -> GaussianCurve:
         """`sensitivity`: L2 distance of neighbouring sums, in clips; at least one contribution moves."""

@@ -24,6 +24,7 @@ from scipy.stats import binom
 
 from graphveil.arcs import Ids
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.poisson import require_rate
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -53,6 +54,10 @@ _STRETCH = 1.5
 """Out-degrees within this factor share one bound at first."""
 _FINE = 64
 """Parts of an interval of out-degrees; a part is bounded by its largest degree and its largest keep probability."""
+_UNLIKELY = 1e-4
+"""Chances that an attacker does not think of."""
+_GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it, modulo 1, are as even as coins and depend on the pair alone."""
 _PARTS = 2000
 """Parts of all out-degrees where k is revealed: those up to about 200 stand alone."""
 _LEVELS: Floats = np.linspace(-8.0, 8.0, 128)
@@ -314,6 +319,50 @@ class HeterPoisson(Mechanism):
             public.train.numpy(), sampler.keep_probabilities(public.out_degrees(), self.multiplier, self.cap), 0.0
         )
 
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        blanked = ((here.y >= 0) & (there.y < 0)).any()
+        first, second = (here, there) if blanked else (there, here)
+        base, moves = self.moves(first, second, query)
+        told = log_mixture(self.inner, answer.double() - base, moves)
+        return told if blanked else -told
+
+    def moves(self, here: Sealed, there: Sealed, query: Query) -> tuple[Tensor, list[tuple[float, Tensor]]]:
+        """For audits: the mean sum without the node that is blank in `there`, and how it moves the sum, by chance.
+
+        The other nodes' coins are not known, and what they add is taken as its mean. Central, the node adds a gradient;
+        kept by k of its out-neighbours it changes k of theirs, k ~ Bin(D, rate keep), by the mean of such changes.
+        """
+        train = there.public.train.nonzero().flatten().numpy()
+        base = self.rate * self._bounded(there, query, train, self._likely(there))
+        gone = ((here.y >= 0) & (there.y < 0) & here.public.train).nonzero().flatten().numpy()
+        if len(gone) != 1:
+            return base, []
+        node = int(gone[0])
+        moves = [(self.rate, self._bounded(here, query, gone, self._likely(here)))]
+        hears = np.unique(here.adj.targets()[here.adj.indices == node])
+        listeners = hears[here.public.train.numpy()[hears]]
+        if len(listeners):
+            surely = self._likely(here).copy()
+            surely[node] = 1.0
+            change = self._bounded(here, query, listeners, surely) - self._bounded(there, query, listeners, surely)
+            kept = binom.pmf(np.arange(len(listeners) + 1), len(listeners), self.rate * self._keep(here)[node])
+            often = [k for k in range(1, len(kept)) if kept[k] > _UNLIKELY]
+            moves += [((1 - self.rate) * float(kept[k]), k / len(listeners) * change) for k in often]
+        return base, moves
+
+    def _likely(self, sealed: Sealed) -> Floats:
+        """The chance that an id stays in a subgraph: kept, and not central itself."""
+        return self._keep(sealed) * (1.0 if self.overlap else 1 - self.rate)
+
+    def _bounded(self, sealed: Sealed, query: Query, centres: Ids, keep: Floats) -> Tensor:
+        """The clipped sum of all these centres, int64 [k], under coins that depend on the pair of ids alone."""
+        adj, size = sealed.adj, sealed.public.num_nodes
+        degrees = adj.indptr[centres + 1] - adj.indptr[centres]
+        arcs = np.arange(degrees.sum()) + np.repeat(adj.indptr[centres] - np.cumsum(degrees) + degrees, degrees)
+        coins = np.modf((np.repeat(centres, degrees) * float(size) + adj.indices[arcs] + 1) * _GOLDEN)[0]
+        batch = sampler.sample(adj, centres, keep, coins, drop_centres=False, induced=self.induced)
+        return self.inner.bounded(sealed, partial(query, batch=batch)).double()
+
     def curve(self, sensitivity: float) -> Curve:
         """`sensitivity` in clips of one replaced subgraph: 2. Claims measure noise in that unit."""
         if sensitivity != 2:
@@ -325,3 +374,10 @@ class HeterPoisson(Mechanism):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return (cls(Gaussian(6.0, clip=0.5), 0.2, 1.0, 1.0, 50),)
+
+
+def log_mixture(inner: Additive, rest: Tensor, moves: list[tuple[float, Tensor]]) -> float:
+    """For audits: ln (1 - sum w + sum w f(rest - move) / f(rest)) for the density f of the noise and chances w."""
+    stays = 1 - sum(weight for weight, _ in moves)
+    logs = [math.log(weight) + inner.log_ratio(rest, move) for weight, move in moves]
+    return float(np.logaddexp.reduce([math.log(stays) if stays > 0 else -math.inf, *logs]))

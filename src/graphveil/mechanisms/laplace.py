@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
+from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,17 +51,23 @@ class LaplaceCurve(Curve):
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(Additive):
     """Query: `query(sealed) -> Tensor [m, d]`, one row per contribution. `scale` is in units of `clip`."""
 
     scale: float
     clip: float = 1.0
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
-        rows = query(sealed).double()
+        return source.add_laplace(self.bounded(sealed, query), self.scale * self.clip, unit=self.clip)
+
+    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+        rows: Tensor = query(sealed).double()
         norms = rows.abs().sum(dim=1, keepdim=True)
-        total = (rows * (self.clip / norms.clamp(min=self.clip))).nan_to_num(0.0, 0.0, 0.0).sum(dim=0)
-        return source.add_laplace(total, self.scale * self.clip, unit=self.clip)
+        return (rows * (self.clip / norms.clamp(min=self.clip))).nan_to_num(0.0, 0.0, 0.0).sum(dim=0)
+
+    def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
+        told = float((rest.abs() - (rest - shift).abs()).sum())
+        return told / (self.scale * self.clip) if self.scale else certain(told)
 
     def curve(self, sensitivity: float) -> LaplaceCurve:
         """`sensitivity`: L1 distance of neighbouring sums, in clips; at least one contribution moves."""

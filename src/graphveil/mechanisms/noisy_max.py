@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Curve, Floats, InvalidInput, require_cost
-from graphveil.mechanisms.answering import Answering
+from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve, response
 
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class NoisyMax(_Max):
     def epsilon(self) -> float:
         return 1 / self.scale if self.scale else math.inf
 
+    def log_chances(self, rows: Tensor, answers: Tensor) -> Floats:
+        simplex, chosen = onto_simplex(rows).numpy(), answers.numpy()[:, None]
+        if self.scale == 0:
+            return np.where(simplex.argmax(axis=1) == chosen[:, 0], 0.0, -math.inf)
+        exponents = simplex / self.scale
+        mine = np.take_along_axis(exponents, chosen, axis=1)[:, 0]
+        return np.asarray(mine - np.logaddexp.reduce(exponents, axis=1))
+
     def draw(self, source: Source) -> Floats:
         return source.uniform(1)
 
@@ -114,11 +122,25 @@ class LaplaceMax(_Max):
     def epsilon(self) -> float:
         return laplace_epsilon(self.classes, 1 / self.scale) if self.scale else math.inf
 
+    def log_chances(self, rows: Tensor, answers: Tensor) -> Floats:
+        scores = onto_simplex(rows).numpy() / max(self.scale, 1e-12)
+        return argmax_log_chances(scores, answers.numpy(), laplace_log_density, laplace_log_below)
+
     def draw(self, source: Source) -> Floats:
         return source.laplace(self.classes)
 
     def favoured(self, simplex: Floats, draws: Floats) -> Tensor:
         return torch.from_numpy((simplex + self.scale * draws).argmax(axis=1))
+
+
+def laplace_log_density(x: Floats) -> Floats:
+    """ln f of the standard Laplace law."""
+    return np.asarray(-np.abs(x) - math.log(2))
+
+
+def laplace_log_below(x: Floats) -> Floats:
+    """ln F of the standard Laplace law, stable in both tails."""
+    return np.asarray(np.where(x < 0, np.minimum(x, 0) - math.log(2), np.log1p(-np.exp(-np.abs(x)) / 2)))
 
 
 @lru_cache(maxsize=4096)

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
+from scipy.special import log_ndtr
 from torch import Tensor
 
 from graphveil.core import Curve, Floats, InvalidInput, require_cost
-from graphveil.mechanisms.answering import Answering
+from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
+from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_density
 
 if TYPE_CHECKING:
     from graphveil.noise import Source
@@ -111,12 +113,20 @@ class NoisyVotes(Answering):
         return source.normal(self.classes) if self.gaussian else source.laplace(self.classes)
 
     def answer(self, rows: Tensor, draws: Floats) -> Tensor:
+        return (self._counts(rows) + self.scale * torch.from_numpy(draws)).argmax(dim=1)
+
+    def _counts(self, rows: Tensor) -> Tensor:
+        """Votes for every class, float64 [uses, classes]."""
         if rows.dim() != 2 or not 1 <= rows.shape[1] <= MOST_VOTERS:
             raise InvalidInput(f"votes must be [uses, voters] with 1 to {MOST_VOTERS:,} voters, got {list(rows.shape)}")
         known = torch.where((rows >= 0) & (rows < self.classes), rows, 0).long()
         counts = torch.zeros(len(rows), self.classes, dtype=torch.float64)
-        counts.scatter_add_(1, known, torch.ones_like(known, dtype=torch.float64))
-        return (counts + self.scale * torch.from_numpy(draws)).argmax(dim=1)
+        return counts.scatter_add_(1, known, torch.ones_like(known, dtype=torch.float64))
+
+    def log_chances(self, rows: Tensor, answers: Tensor) -> Floats:
+        scores = self._counts(rows).numpy() / max(self.scale, 1e-12)
+        laws = (_normal_log_density, log_ndtr) if self.gaussian else (laplace_log_density, laplace_log_below)
+        return argmax_log_chances(scores, answers.numpy(), *laws)
 
     def curve(self, sensitivity: float) -> Curve:
         """`sensitivity`: how many voters a neighbour turns; one."""
@@ -131,3 +141,7 @@ class NoisyVotes(Answering):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(1.0, 3), cls(2.0, 2, gaussian=True)
+
+
+def _normal_log_density(x: Floats) -> Floats:
+    return np.asarray(-(x**2) / 2 - math.log(2 * math.pi) / 2)

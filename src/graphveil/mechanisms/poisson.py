@@ -9,15 +9,18 @@ e^{e'} = (e^e - 1 + q)/q the two directions are
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, Unsupported
+from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
@@ -128,6 +131,11 @@ class Poisson(Mechanism):
         drawn = [(self._batch(source), self.inner.draw(source)) for _ in range(uses)]
         return self.inner.answers(query(sealed, batches=[batch for batch, _ in drawn]), [draws for _, draws in drawn])
 
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:
+        whole = torch.arange(self.population)
+        given = {"batch": whole} if uses is None else {"batches": [whole] * uses}
+        return sampled_evidence(self.inner, self.rate, here, there, partial(query, **given), answer)
+
     def _batch(self, source: Source) -> Tensor:
         return source.coins(self.population, self.rate).nonzero().flatten()
 
@@ -139,6 +147,22 @@ class Poisson(Mechanism):
         return cls(Gaussian(1.0), 0.2, 50), cls(Laplace(1.0), 0.1, 50), cls(NoisyMax(0.5, 3), 0.3, 50)
 
 
+def sampled_evidence(inner: Mechanism, rate: float, here: Sealed, there: Sealed, query: Query, answer: Tensor) -> float:
+    """ln (1 - rate + rate L): the record was sampled with probability `rate`, and then `answer` is L times likelier.
+
+    For audits. `query(sealed)` asks about everybody; of the records that both graphs have a share `rate` is expected.
+    """
+    if isinstance(inner, Additive):
+        low = inner.bounded(there, query).double()
+        told = np.asarray(inner.log_ratio(answer.double() - rate * low, inner.bounded(here, query).double() - low))
+    elif isinstance(inner, Answering):
+        told = inner.log_chances(query(here), answer) - inner.log_chances(query(there), answer)
+    else:
+        raise Unsupported(f"what a sample of {type(inner).__name__} tells is not known yet")
+    with np.errstate(divide="ignore"):
+        return float(np.logaddexp(np.log1p(-rate), math.log(rate) + told).sum())
+
+
 @dataclass(frozen=True)
 class SampledOnce(Poisson):
     """One Poisson sample that all uses of a call share. Query: `query(sealed, batch) -> Tensor [uses, *]`.
@@ -148,6 +172,11 @@ class SampledOnce(Poisson):
 
     def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
         return self.inner.apply_many(sealed, partial(query, batch=self._batch(source)), source, uses)
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:
+        # One coin for all uses.
+        told = self.inner.evidence(here, there, partial(query, batch=torch.arange(self.population)), answer, uses)
+        return float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + told)) if self.rate < 1 else told
 
     def curve(self, sensitivity: float) -> Curve:
         return self.inner.curve(sensitivity)

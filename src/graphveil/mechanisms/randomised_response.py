@@ -38,6 +38,10 @@ class RandomisedResponse(Mechanism):
         shifts = torch.from_numpy(source.uniform(len(answers)) * (self.categories - 1)).long() + 1
         return torch.where(honest, answers, (answers + shifts) % self.categories)
 
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        first, second = (query(sealed).clamp(0, self.categories - 1) for sealed in (here, there))
+        return self.epsilon * float((answer == first).sum() - (answer == second).sum())
+
     def curve(self, sensitivity: float) -> DominatingPair:
         """`sensitivity`: how many answers a neighbour changes; only one is covered by this curve."""
         if sensitivity != 1:

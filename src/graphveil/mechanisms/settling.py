@@ -76,6 +76,12 @@ class Settling(Mechanism):
             _settle(asked.adj.indptr, asked.adj.indices, turn, lean, noise, rate, depth, home)
         return torch.from_numpy(home)
 
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        return sum(
+            sign * float(_log_chances(self, query(sealed), answer.numpy()).sum())
+            for sign, sealed in ((1, here), (-1, there))
+        )
+
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity`: how many nodes hear somebody more or less; each such move costs 1 / scale."""
         if sensitivity not in (1, 2):
@@ -106,3 +112,17 @@ def _settle(indptr: Any, indices: Any, turn: Any, lean: Any, noise: Any, rate: f
             if score > best:
                 best = score
                 home[node] = community
+
+
+def _log_chances(act: Settling, asked: Unsettled, settled: Ids) -> Floats:
+    """For audits: log chance of every node's move, in turn, when all before it have moved as `settled` says, [n]."""
+    home, chances = asked.home.copy(), np.zeros(len(asked.order))
+    rate = 1 / max(act.scale, 1e-300)
+    for place, node in enumerate(asked.order):
+        heard = asked.adj.indices[asked.adj.indptr[node] : asked.adj.indptr[node + 1]]
+        lean = asked.lean[node]
+        exponents = np.bincount(home[heard], minlength=len(lean)) * rate + np.maximum(lean, lean.max() - _LEAN)
+        exponents = np.maximum(exponents, exponents.max() - _DEPTH)
+        chances[place] = exponents[settled[node]] - np.logaddexp.reduce(exponents)
+        home[node] = settled[node]
+    return chances

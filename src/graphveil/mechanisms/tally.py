@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from graphveil.arcs import Csr, Ids
-from graphveil.core import InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import InvalidInput, Query, require_cost
+from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Tally(Mechanism):
+class Tally(Additive):
     """Query: `query(sealed) -> Marks`. Releases the marks in every cell plus noise, int64 [size].
 
     Pr[noise = k] = (1 - a) / (1 + a) a^|k| with a = e^(-1/scale), independent for every cell. Of each contribution the
@@ -68,13 +69,20 @@ class Tally(Mechanism):
             raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
     def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
-        asked = query(sealed)
-        cells = asked.cells[:, : self.marks].ravel()
-        counts = np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size)
-        for first in range(0, asked.size, _BLOCK):
+        counts = self.bounded(sealed, query).numpy()
+        for first in range(0, len(counts), _BLOCK):
             part = counts[first : first + _BLOCK]
             part += geometric(source, len(part), self.scale) - geometric(source, len(part), self.scale)
         return torch.from_numpy(counts)
+
+    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+        asked = query(sealed)
+        cells = asked.cells[:, : self.marks].ravel()
+        return torch.from_numpy(np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size))
+
+    def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
+        told = float((rest.abs() - (rest - shift).abs()).sum())
+        return told / self.scale if self.scale else certain(told)
 
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity` is 1: a neighbour changes one contribution, and each of its marks costs 1/scale."""

@@ -12,7 +12,7 @@ import torch
 from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
+from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,6 +75,11 @@ class TopPairs(Mechanism):
         # Sorted: the order must not tell edges from strangers.
         said = np.sort(np.concatenate([edges[kept], strangers]))
         return torch.from_numpy(ends(said, starts, self.undirected))
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        # An edge comes first more often; by how much depends on all the others.
+        said, more, fewer = told_pairs(answer, query(here).adj, query(there).adj, self.undirected)
+        return float(np.isin(more, said).sum()) - float(np.isin(fewer, said).sum())
 
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity`: how many pairs a neighbour changes."""

@@ -1,0 +1,35 @@
+"""What mechanisms share that bound a query and add noise of a known law to every entry."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from graphveil.core import Mechanism, Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from graphveil.graph import Sealed
+
+
+class Additive(Mechanism):
+    """Releases `bounded(sealed, query)` plus noise of density f."""
+
+    @abstractmethod
+    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+        """What is released but for the noise."""
+
+    @abstractmethod
+    def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
+        """ln f(rest - shift) / f(rest), both of the released shape; infinite without noise."""
+
+    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+        low = self.bounded(there, query).double()
+        return self.log_ratio(answer.double() - low, self.bounded(here, query).double() - low)
+
+
+def certain(told: float) -> float:
+    """Without noise whatever is told is certain."""
+    return math.copysign(math.inf, told) if told else 0.0

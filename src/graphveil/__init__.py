@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphveil import accounting, datasets, methods
+    from graphveil import accounting, court, datasets, methods
+    from graphveil.auditing import audit
     from graphveil.certificate import Certificate, Release, load
     from graphveil.core import (
         Adjacency,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from graphveil.training import infer, release_graph, train
 
 _HOMES = {
+    "auditing": ("audit",),
     "certificate": ("Certificate", "Release", "load"),
     "core": (
         "Adjacency",
@@ -60,7 +62,7 @@ _HOMES = {
     "training": ("infer", "release_graph", "train"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("accounting", "datasets", "methods")
+_MODULES = ("accounting", "court", "datasets", "methods")
 
 __all__ = [
     "Adjacency",
@@ -86,6 +88,8 @@ __all__ = [
     "Unit",
     "Unsupported",
     "accounting",
+    "audit",
+    "court",
     "datasets",
     "infer",
     "load",

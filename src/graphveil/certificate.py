@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ from graphveil.folders import MANIFEST, parse_json, read_public, require_only, r
 from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
 
+if TYPE_CHECKING:
+    from graphveil.bounds import Finding
+
 SCHEMA = 1
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
 
@@ -43,6 +46,8 @@ _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
 
 _FILES = ("release.json", "weights.safetensors", "card.txt")
+_AUDIT = "audit.json"
+"""There if the release was audited."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,29 @@ class Release:
     state: State
     certificate: Certificate
     _graph: Graph | None = field(default=None, repr=False, compare=False)
+    audit: Finding | None = None
+    """What an audit of the same plan found; see `graphveil.audit`."""
+
+    def __post_init__(self) -> None:
+        if self.audit is None:
+            return
+        same = math.isclose(self.audit.claimed, self.certificate.epsilon, rel_tol=1e-6)
+        if not same or self.audit.delta != self.certificate.delta:
+            raise InvalidInput("the audit is of another claim than the certificate's")
+
+    def card(self) -> str:
+        """The certificate in words, and what an audit found."""
+        if self.audit is None:
+            return self.certificate.card()
+        found = self.audit
+        share = f"{100 * found.confidence:.6g} % confidence over {found.runs} runs"
+        lines = (
+            f"  audited     epsilon is above {_show_down(found.lower)} with {share}: {found.verdict}",
+            f"  by          {found.attack}",
+            "  of          the same plan, run again with other noise; on a private graph a finding is a statistic of "
+            "it that the guarantee does not cover",
+        )
+        return "\n".join([self.certificate.card(), *lines])
 
     @property
     def prediction_cost(self) -> str:
@@ -338,8 +366,10 @@ class Release:
         contents = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
             "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
-            "card.txt": (self.certificate.card() + "\n").encode(),
+            "card.txt": (self.card() + "\n").encode(),
         }
+        if self.audit is not None:
+            contents[_AUDIT] = json.dumps({"schema": SCHEMA, **self.audit.describe()}, indent=2).encode()
         write_public(target, contents, SCHEMA)
         return target
 
@@ -364,7 +394,7 @@ class Release:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
-    contents = read_public(folder, _FILES, SCHEMA)
+    contents = read_public(folder, _FILES, SCHEMA, optional=(_AUDIT,))
     described = parse_json(contents["release.json"], SCHEMA)
     try:
         method = discover.rebuild_method(described["method"])
@@ -372,9 +402,21 @@ def load(path: str | os.PathLike[str]) -> Release:
         state = load_tensors(contents["weights.safetensors"])
     except (KeyError, TypeError, SafetensorError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
-    if contents["card.txt"].decode(errors="replace") != certificate.card() + "\n":
+    try:
+        made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
+    except (InvalidInput, ValueError) as error:
+        raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
+    if contents["card.txt"].decode(errors="replace") != made.card() + "\n":
         raise Tampered(f"{folder / 'card.txt'} does not say what the certificate says")
-    return Release(method, state, certificate)
+    return made
+
+
+def _finding(body: bytes | None) -> Finding | None:
+    if body is None:
+        return None
+    from graphveil.bounds import Finding
+
+    return Finding.rebuild(parse_json(body, SCHEMA))
 
 
 def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:
@@ -392,7 +434,7 @@ def class_f1(predicted: Tensor, truth: Tensor, label: int) -> float:
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
-    require_only(path, (*_FILES, MANIFEST), "a release folder")
+    require_only(path, (*_FILES, MANIFEST), "a release folder", optional=(_AUDIT,))
 
 
 def _plain(value: float) -> float | str:
@@ -402,6 +444,11 @@ def _plain(value: float) -> float | str:
 def _show(value: float) -> str:
     """Rounded UP in the fourth decimal, against the user's favour."""
     return "infinity (no protection)" if value == math.inf else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
+
+
+def _show_down(value: float) -> str:
+    """Rounded DOWN in the fourth decimal: a lower bound."""
+    return "every number" if value == math.inf else f"{math.floor(value * 1e4) / 1e4:.4f}"
 
 
 def _step_line(step: Step) -> str:

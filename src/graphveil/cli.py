@@ -16,6 +16,8 @@ import typer
 import typer.core
 
 if TYPE_CHECKING:
+    from graphveil.attack import Inference
+    from graphveil.bounds import Scores
     from graphveil.certificate import Release
     from graphveil.graph import Graph
     from graphveil.method import Method
@@ -200,14 +202,9 @@ def train(
     with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
         if crew.first:
             _require_writable(out, record)
-        alone = public_edges is None and public_nodes is None
-        graph = _graph(
-            dataset, edges, nodes, packed, directed, clean, split or ("random" if alone else None), split_seed
+        graph = _graph_beside(
+            dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
-        if not alone:
-            graph = graph.with_public(
-                _public_graph(public_edges, public_nodes, directed, clean, nodes, graph.num_classes)
-            )
         book = gv.Ledger(ledger) if ledger is not None and crew.first else None
         with Stopwatch() as watch:
             release = gv.train(
@@ -356,9 +353,169 @@ def infer(
         certificate = loaded.certificate.describe()
         _print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
     else:
-        typer.echo(loaded.certificate.card())
+        typer.echo(loaded.card())
         typer.echo(f"{len(labels)} predictions; cost: {cost}")
         typer.echo(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+
+
+@app.command(cls=MethodCommand, epilog=_HYPER)
+def audit(
+    context: typer.Context,
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="SUBJECT", help="Name of a method, or a release folder, whose card gets the finding."),
+    ],
+    dataset: Data = None,
+    epsilon: Epsilon = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    unit: Annotated[str | None, typer.Option(help="Who is protected: edge, node, features or label.")] = None,
+    reading: Reading = "sound",
+    runs: Annotated[int, typer.Option(help="Runs on both graphs together.", min=2)] = 1000,
+    attack: Annotated[str | None, typer.Option(help="One attack, such as canary_edge; default: the strongest.")] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    packed: Packed = None,
+    public_edges: PublicEdges = None,
+    public_nodes: PublicNodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: TrainSplit = None,
+    split_seed: SplitSeed = 0,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep what was played here, as private as the graph: an audit can be resumed.")
+    ] = None,
+    engine: EngineName = "local",
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; default: all cores.", min=1)] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack a method, or a release's plan, and certify what that shows. Exit code 3 if the claim is refuted.
+
+    The most telling pair of neighbouring graphs is found in a pilot; fresh runs then give a lower bound on epsilon. A
+    release is audited with its own settings, on its own graph and split.
+    """
+    import graphveil as gv
+    from graphveil import discover
+    from graphveil.engine import engine_of
+
+    named = subject.lower() in discover.methods()
+    if not named and not Path(subject).is_dir():
+        raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
+    with _progress(quiet):
+        graph = _graph_beside(
+            dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
+        )
+        found = gv.audit(
+            _build(subject, context.obj) if named else Path(subject),
+            graph,
+            epsilon=epsilon,
+            noise=noise,
+            delta=delta,
+            unit=unit,
+            reading=reading,
+            runs=runs,
+            attack=attack,
+            confidence=confidence,
+            seed=seed,
+            folder=folder,
+            engine=engine_of(engine, jobs or os.cpu_count() or 1),
+        )
+    if as_json:
+        _print_json(found.describe())
+    else:
+        typer.echo(str(found) if named else gv.load(subject).card())
+    if found.verdict == "refuted":
+        raise typer.Exit(3)
+
+
+@app.command(cls=MethodCommand, epilog=_HYPER)
+def attack(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An attack on a trained model, such as lpa or lira.")],
+    method: MethodName,
+    dataset: Data = None,
+    epsilon: Epsilon = None,
+    noise: Noise = None,
+    delta: Delta = None,
+    unit: Unit = "edge",
+    reading: Reading = "sound",
+    sample: Annotated[int | None, typer.Option(help="How many targets are drawn, for attacks that draw them.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the attacker: --set distance=cosine. Repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes the model, its noise and the attacker's draws.")] = 0,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    packed: Packed = None,
+    public_edges: PublicEdges = None,
+    public_nodes: PublicNodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: TrainSplit = None,
+    split_seed: SplitSeed = 0,
+    engine: EngineName = "local",
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model, attack it as published attacks do, and say how well that went, beside the floor.
+
+    What comes out are statistics of the private graph, for the data holder's eyes. For a bound use `graphveil audit`.
+    """
+    from graphveil import core
+    from graphveil.attack import Target
+    from graphveil.engine import engine_of, using
+
+    drawn = [] if sample is None else [f"sample={sample}"]
+    attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
+    if target_unit not in attacker.units:
+        known = ", ".join(sorted(attacker.units))
+        raise core.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
+    made, charged = _build(method, context.obj), core.parse(core.Reading, reading, "reading")
+    with _progress(quiet), using(engine_of(engine, jobs)):
+        graph = _graph_beside(
+            dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
+        )
+        target = Target(graph, made, target_unit, epsilon, noise, delta, charged, seed)
+        rows = [
+            {"attacker": said, **_score_row(one.scores(target, seed))}
+            for said, one in {attacker.name(): attacker, **attacker.floors()}.items()
+        ]
+    if as_json:
+        told = {"attack": attacker.describe(), "method": made.describe(), "dataset": graph.name, "unit": unit}
+        _print_json({**told, "epsilon": epsilon, "noise": noise, "seed": seed, "result": rows[0], "floors": rows[1:]})
+    else:
+        _print_table(rows)
+        typer.echo("these are statistics of the private graph; no certificate covers them")
+
+
+@app.command()
+def court(
+    seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
+    only: Annotated[str | None, typer.Option(help="Cases of this name, or whose names begin with it: gap.")] = None,
+    engine: EngineName = "local",
+    jobs: Jobs = 1,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
+    from graphveil.court import hold
+    from graphveil.engine import engine_of, using
+
+    for file in (html, json_file):
+        _require_writable(None, file)
+    with _progress(quiet), using(engine_of(engine, jobs)):
+        held = hold(seed, quick, only)
+    held.save(html, json_file)
+    _print_table([ruling.row() for ruling in held.rulings])
+    typer.echo(held.footer())
+    if not held.as_expected:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -550,6 +707,34 @@ def _converted(text: str, wanted: type, key: str) -> Any:
         raise InvalidInput(f"--{key.replace('_', '-')} takes a value of type {wanted.__name__}, got {text!r}") from None
 
 
+def _attacker(name: str, given: list[str]) -> Inference:
+    """The attack on trained models called `name`, with settings KEY=VALUE."""
+    from graphveil import core, discover
+    from graphveil.attack import Inference
+
+    known = {key: item for key, item in discover.attacks().items() if issubclass(item, Inference)}
+    if name.lower() not in known:
+        raise core.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
+    kind = known[name.lower()]
+    defaults = {item.name: item.default for item in fields(kind)}
+    wanted = {}
+    for word in given:
+        key, _, text = word.partition("=")
+        if key not in defaults:
+            raise core.InvalidInput(f"{name} has no setting {key!r}; its settings: {', '.join(defaults) or 'none'}")
+        wanted[key] = _converted(text, type(defaults[key]), key)
+    made: Inference = kind(**wanted)
+    return made
+
+
+def _score_row(scores: Scores) -> dict[str, Any]:
+    """How well an attacker did: AUC, also by degree, and TPR at small FPR."""
+    groups = {} if scores.present_degrees is None else scores.by_degree()
+    by_degree = {f"auc {key} degree": round(groups[key].auc(), 4) if key in groups else None for key in ("low", "high")}
+    rates = {f"tpr at {100 * rate:g} %": round(scores.tpr_at(rate), 4) for rate in (0.001, 0.01)}
+    return {"auc": round(scores.auc(), 4), **by_degree, **rates, "targets": scores.runs}
+
+
 def _graph(
     dataset: str | None,
     edges: Path | None,
@@ -575,6 +760,26 @@ def _graph(
     if split == "random":
         return graph.random_split(seed=seed)
     raise gv.InvalidInput(f"your own graph has no {split!r} split; use random or per_class, or a split column")
+
+
+def _graph_beside(
+    dataset: str | None,
+    edges: Path | None,
+    nodes: Path | None,
+    packed: Path | None,
+    public_edges: Path | None,
+    public_nodes: Path | None,
+    directed: bool,
+    clean: bool,
+    split: str | None,
+    seed: int,
+) -> Graph:
+    """`_graph`, with the user's public graph beside it if there is one."""
+    alone = public_edges is None and public_nodes is None
+    graph = _graph(dataset, edges, nodes, packed, directed, clean, split or ("random" if alone else None), seed)
+    if alone:
+        return graph
+    return graph.with_public(_public_graph(public_edges, public_nodes, directed, clean, nodes, graph.num_classes))
 
 
 def _own_graph(edges: Path | None, nodes: Path | None, packed: Path | None, directed: bool, clean: bool) -> Graph:
@@ -652,7 +857,7 @@ def _write_predictions(path: Path, labels: list[int], probabilities: list[list[f
 
 
 def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
-    typer.echo(release.certificate.card())
+    typer.echo(release.card())
     for part in ("val", "test"):
         if entry[part] is not None:
             typer.echo(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")

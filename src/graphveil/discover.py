@@ -1,4 +1,4 @@
-"""Finds methods, mechanisms, curves and datasets in their folders, so that there is no registry to edit."""
+"""Finds methods, attacks, mechanisms, curves and datasets in their folders, so that there is no registry to edit."""
 
 from __future__ import annotations
 
@@ -58,11 +58,27 @@ def methods() -> dict[str, type[Any]]:
 
 def method(name: str) -> type[Any]:
     """The method called `name` in any case, or an error that suggests one."""
-    known = methods()
+    return _named(name, methods(), "method")
+
+
+def _named(name: str, known: dict[str, type[Any]], what: str) -> type[Any]:
     if name.lower() not in known:
         close = difflib.get_close_matches(name.lower(), known, n=3) or sorted(known)
-        raise InvalidInput(f"unknown method {name!r}; did you mean: {', '.join(close)}?")
+        raise InvalidInput(f"unknown {what} {name!r}; did you mean: {', '.join(close)}?")
     return known[name.lower()]
+
+
+@lru_cache
+def attacks() -> dict[str, type[Any]]:
+    """Every attack by the name of its file."""
+    from graphveil.attack import Attack
+
+    return {item.name(): item for item in classes("attacks", Attack).values()}
+
+
+def attack(name: str) -> type[Any]:
+    """The attack called `name` in any case, or an error that suggests one."""
+    return _named(name, attacks(), "attack")
 
 
 def rebuild_curve(described: Any) -> Curve:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
@@ -16,11 +17,11 @@ from graphveil.core import InvalidInput, Tampered
 MANIFEST = "manifest.json"
 
 
-def require_only(path: Path, files: Collection[str], what: str) -> None:
+def require_only(path: Path, files: Collection[str], what: str, optional: Collection[str] = ()) -> None:
     """`path` is free, an empty folder, or holds exactly `files`: writing `what` there loses nothing else."""
     if not path.exists():
         return
-    if not path.is_dir() or {item.name for item in path.iterdir()} not in (set(), set(files)):
+    if not path.is_dir() or {item.name for item in path.iterdir()} - set(optional) not in (set(), set(files)):
         raise InvalidInput(f"{path} exists and is not {what}; choose another path")
 
 
@@ -37,6 +38,17 @@ def written_whole(target: Path) -> Iterator[Path]:
         fresh.rename(target)
 
 
+def write_whole(path: Path, content: Any) -> None:
+    """JSON with sorted keys that is there completely or not at all, even if we are killed meanwhile."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with scratch.open("w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, sort_keys=True, allow_nan=False)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+
+
 def write_public(target: Path, contents: Mapping[str, bytes], schema: int) -> None:
     """Files that are made to be given away, readable by all, beside a manifest with their SHA-256."""
     hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
@@ -47,13 +59,13 @@ def write_public(target: Path, contents: Mapping[str, bytes], schema: int) -> No
             (fresh / name).write_bytes(body)
 
 
-def read_public(folder: Path, files: Collection[str], schema: int) -> dict[str, bytes]:
-    """What `write_public` wrote, every hash checked; the manifest must list exactly `files`."""
+def read_public(folder: Path, files: Collection[str], schema: int, optional: Collection[str] = ()) -> dict[str, bytes]:
+    """What `write_public` wrote, every hash checked; the manifest must list exactly `files`, maybe `optional` ones."""
     manifest = parse_json(_read(folder / MANIFEST), schema)
     hashes = manifest.get("sha256")
-    if not isinstance(hashes, dict) or set(hashes) != set(files):
+    if not isinstance(hashes, dict) or set(hashes) - set(optional) != set(files):
         raise Tampered(f"{folder} does not list exactly the files {', '.join(files)}")
-    contents = {name: _read(folder / name) for name in files}
+    contents = {name: _read(folder / name) for name in hashes}
     for name, body in contents.items():
         if hashlib.sha256(body).hexdigest() != hashes[name]:
             raise Tampered(f"{folder / name} was altered or truncated after it was saved")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
 import time
 from contextlib import closing, nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from pydantic import Field, ValidationError, model_validator
@@ -21,6 +19,7 @@ from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
 from graphveil.certificate import Release, class_f1, score
 from graphveil.core import GraphveilError, InvalidInput
 from graphveil.engine import HERE, Engine
+from graphveil.folders import write_whole as write_whole
 from graphveil.graph import Graph
 from graphveil.method import Serves
 from graphveil.progress import quiet, track
@@ -116,17 +115,6 @@ def _read(out: Path, task: Task) -> Record | None:
     except (OSError, ValidationError):
         return None
     return record if record.schema_version == SCHEMA and record.task == task else None
-
-
-def write_whole(path: Path, content: Any) -> None:
-    """JSON with sorted keys that is there completely or not at all, even if we are killed meanwhile."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, sort_keys=True, allow_nan=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
 
 
 def _finish(out: Path, task: Task) -> Record:

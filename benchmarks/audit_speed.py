@@ -1,0 +1,59 @@
+"""How long an audit of the edge-level flagship takes: `hearsay` with its defaults on Cora at epsilon 1.
+
+    python benchmarks/audit_speed.py [--jobs 2] [--results results/audit-speed.json]
+
+The game is that of `graphveil audit`: an edge between two otherwise lone nodes, or its absence. Times include what is
+learnt from public data once, worker processes and the evidence of every release; `audit` is the whole command, with the
+pilot that chooses the pair. The bar is 1,000 runs in 120 seconds on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import graphveil as gv
+from graphveil import accounting
+from graphveil.attack import Game
+from graphveil.attacks.canary_edge import CanaryEdge
+from graphveil.bounds import Law, finding
+from graphveil.core import Adjacency, Reading
+from graphveil.engine import Local, using
+from graphveil.folders import write_whole
+from graphveil.training import plan_of
+
+EPSILON, DELTA = 1.0, 1e-5
+
+
+def main() -> None:
+    """Print one line per measurement."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--results", type=Path)
+    given = parser.parse_args()
+    graph, method, adjacency = gv.datasets.load("cora", split="random"), gv.methods.Hearsay(), Adjacency.of("edge")
+    plans = plan_of(method, graph.seal(adjacency)[0], adjacency, Reading.SOUND)
+    plan = plans(accounting.calibrate(plans, EPSILON, DELTA).noise)
+    measured = {}
+    for name, runs in (("1,000 runs", 500), ("1,000 runs on each graph", 1000)):
+        # A graph remembers what was learnt from it: take a fresh one.
+        pair = CanaryEdge().pairs(replace(graph), adjacency, 0)[0]
+        start = time.perf_counter()
+        with using(Local(given.jobs)):
+            scores = Game(pair, method, plan).play(runs, 0)
+        measured[name] = time.perf_counter() - start
+        found = finding("canary_edge", scores, accounting.epsilon(plan, DELTA), DELTA, law=Law.GAUSSIAN)
+        print(f"{name:<28} {measured[name]:6.1f} s   {found}", flush=True)
+    start = time.perf_counter()
+    found = gv.audit(method, replace(graph), epsilon=EPSILON, delta=DELTA, unit="edge", engine=Local(given.jobs))
+    measured["audit"] = time.perf_counter() - start
+    print(f"{'audit':<28} {measured['audit']:6.1f} s   {found}")
+    if given.results is not None:
+        seconds = {name: round(value, 1) for name, value in measured.items()}
+        write_whole(given.results, {"jobs": given.jobs, "seconds": seconds})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Attacks, one file each. A new file in this folder adds to them."""

@@ -1,0 +1,133 @@
+"""Five builds broken on purpose. Each is refuted by the auditor, or by the check that every method must pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import test_methods
+import torch
+from torch import Tensor
+
+import graphveil as gv
+from graphveil import accounting
+from graphveil.arcs import Csr
+from graphveil.attack import Game, Pair
+from graphveil.bounds import Finding, finding
+from graphveil.core import Adjacency, Floats, Plan, Query, Reading
+from graphveil.graph import Graph, Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.poisson import PoissonCurve
+from graphveil.nn.clipping import ExampleGradients
+from graphveil.noise import Seeded, Source
+
+DELTA = 1e-5
+
+
+def star(nodes: int = 10) -> Graph:
+    """Node 0 and its neighbours, which have no others; all train, and the hub is of another class."""
+    leaves = np.arange(1, nodes)
+    sources = np.concatenate([np.zeros_like(leaves), leaves])
+    adj = Csr.from_edge_index(sources, np.roll(sources, nodes - 1), nodes)
+    x = torch.zeros(nodes, 4)
+    x[0] = torch.tensor([3.0, -1.0, 2.0, 0.5])
+    y = torch.ones(nodes, dtype=torch.int64)
+    y[0] = 0
+    train = torch.ones(nodes, dtype=torch.bool)
+    return Graph(x, adj, y, 2, True, train, ~train, ~train, "star", "all train")
+
+
+def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400) -> Finding:
+    """What the auditor finds; one noisy Gaussian sum has normal evidence."""
+    spent = accounting.epsilon(plan, DELTA)
+    law = "gaussian" if sum(step.times for step in plan.steps) == 1 and type(plan.steps[0].act) is Gaussian else "any"
+    return finding("mutant", Game(pair, method, plan).play(runs, 0), spent, DELTA, law=law)
+
+
+def planned(method: gv.Method, pair: Pair, unit: str, noise: float) -> Plan:
+    adjacency = Adjacency.of(unit)
+    return method.plan(pair.worlds(adjacency)[0], adjacency, Reading.SOUND, noise)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_noise_halved(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    def quieter(self: Gaussian, sealed: Sealed, query: Query, source: Source) -> Tensor:
+        return source.add_gaussian(self.bounded(sealed, query), self.std * self.clip / 2, unit=self.clip)
+
+    pair = Pair.without_edge(star(), 0, 1)
+    method = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
+    plan = planned(method, pair, "edge", noise=2.0)
+    if broken:
+        monkeypatch.setattr(Gaussian, "apply", quieter)
+    assert audited(pair, method, plan).verdict == ("refuted" if broken else "consistent")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_clipping_removed(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    whole = ExampleGradients.clipped_sum
+    pair = Pair.without_node(star(), 0)
+    method = gv.methods.DpSgd(steps=1)
+    plan = planned(method, pair, "node", noise=2.0)
+    if broken:
+        monkeypatch.setattr(ExampleGradients, "clipped_sum", lambda self, clip: whole(self, clip=1e6))  # noqa: ARG005
+    assert audited(pair, method, plan).verdict == ("refuted" if broken else "consistent")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_neighbour_sampling_not_charged(broken: bool) -> None:
+    """A node is charged for its own subgraph alone, as Poisson sampling of records would be, and for no other's."""
+    pair = Pair.without_node(star(40), 0)
+    method = gv.methods.HeterPoisson(network="sage", hidden=4, batch=20, epochs=0.5, multiplier=40.0)
+    plan = planned(method, pair, "node", noise=2.0)
+    (step,) = plan.steps
+    if broken:
+        claim = PoissonCurve(GaussianCurve(1 / (2 * 2.0)), method.rate(pair.worlds(plan.adjacency)[0]))
+        plan = replace(plan, steps=(replace(step, claim=claim),))
+    assert audited(pair, method, plan, runs=100).verdict == ("refuted" if broken else "consistent")
+
+
+class Stuck(Seeded):
+    """The same noise at every release."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._seed = seed
+
+    def normal(self, count: int) -> Floats:
+        return Seeded(self._seed).normal(count)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_noise_reused_across_steps(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    pair = Pair.without_node(star(), 0)
+    method = gv.methods.DpSgd(steps=2)
+    plan = planned(method, pair, "node", noise=6.0)
+    if broken:
+        monkeypatch.setattr("graphveil.attack.Seeded", Stuck)
+    assert audited(pair, method, plan, runs=100).verdict == ("refuted" if broken else "consistent")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_private_degree_used_in_plan(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """The public view leaks degrees at edge level, and a plan makes less noise where they are large."""
+    seal, plan = Graph.seal, gv.methods.Gap.plan
+
+    def leaky(self: Graph, adjacency: Adjacency) -> tuple[Public, Sealed]:
+        public, sealed = seal(self, adjacency)
+        return replace(public, degrees=self.adj.in_degrees()), sealed
+
+    def greedy(self: gv.Method, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        most = 1 if public.degrees is None else int(public.degrees.max())
+        return plan(self, public, adjacency, reading, noise / max(most, 1))
+
+    method, adjacency = gv.methods.Gap(hidden=4, head=4, epochs=2), Adjacency.of("edge")
+    check: Any = test_methods.test_plan_is_pure
+    if not broken:
+        check(method, adjacency)
+        return
+    monkeypatch.setattr(Graph, "seal", leaky)
+    monkeypatch.setattr(gv.methods.Gap, "plan", greedy)
+    with pytest.raises(AssertionError):
+        check(method, adjacency)

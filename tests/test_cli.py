@@ -20,7 +20,7 @@ from graphveil.cli import app
 
 COMMANDS = (
     "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
-    "ledger open", "ledger show", "bench", "bench run", "bench show",
+    "ledger open", "ledger show", "bench", "bench run", "bench show", "audit", "attack", "court",
 )  # fmt: skip
 
 

@@ -143,7 +143,9 @@ class Finding:
     runs: int
     """Scores of both worlds together, or canaries of one run."""
     needed: int | None
-    """Runs at which the frequencies seen here would refute the claim; `None` if they would not at any number."""
+    """Runs after which the claim would be refuted if the frequencies seen here were exact, which they are not; `None` if
+    they agree with the claim at any number.
+    """
 
     @property
     def lower(self) -> float:
@@ -178,7 +180,8 @@ class Finding:
         return made
 
     def __str__(self) -> str:
-        more = "" if self.needed is None or self.verdict == "refuted" else f", about {self.needed} runs would refute it"
+        # What was seen is partly accident: so many runs would tell which part.
+        more = "" if self.needed is None or self.verdict == "refuted" else f"; {self.needed} runs would tell more"
         return (
             f"{self.attack}: {self.verdict}: epsilon {self.claimed:.4g} claimed, above {self.lower:.4g} certified"
             f" ({self.counts}, {self.confidence:.4g} confidence, delta {self.delta:.3g}, {self.runs} runs,"

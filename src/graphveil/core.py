@@ -258,7 +258,7 @@ class Mechanism(Described):
         """`uses` uses at once, each with draws of its own: row i of the answer, [uses, *], is what use i releases."""
         raise Unsupported(f"{type(self).__name__} answers one use at a time; release it without `uses`")
 
-    def evidence(  # noqa: PLR0913
+    def evidence(
         self,
         here: Sealed,  # noqa: ARG002
         there: Sealed,  # noqa: ARG002

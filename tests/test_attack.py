@@ -13,7 +13,7 @@ from neighbours import Sketch
 import graphveil as gv
 from graphveil.attack import AllTold, Game, Pair, Witness
 from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading
-from graphveil.engine import Local, using
+from graphveil.engine import Local, Ray, using
 from graphveil.graph import Graph
 from graphveil.noise import Seeded
 from graphveil.session import Session
@@ -52,6 +52,18 @@ def test_the_same_for_any_number_of_workers(graph: Graph, method: gv.Method) -> 
     played = game(graph, method, unit="node" if isinstance(method, gv.methods.DpSgd) else "edge")
     alone = played.play(70, 5)
     with using(Local(2)):
+        together = played.play(70, 5)
+    assert np.array_equal(alone.present, together.present)
+    assert np.array_equal(alone.absent, together.absent)
+
+
+@pytest.mark.xdist_group("ray")
+def test_games_on_ray_end_alike(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="needs graphveil[ray]")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    played = game(graph, small(hops=2))
+    alone = played.play(70, 5)
+    with using(Ray()):
         together = played.play(70, 5)
     assert np.array_equal(alone.present, together.present)
     assert np.array_equal(alone.absent, together.absent)

@@ -126,13 +126,17 @@ def test_a_key_follows_everything_that_matters(graph: Graph) -> None:
     assert games[0].key == game(graph, small(hops=1)).key
 
 
-def test_noise_that_comes_again_gives_the_graph_away(graph: Graph) -> None:
-    played = game(graph, gv.methods.DpSgd(steps=2), unit="node")
+@pytest.mark.parametrize("period", [1, 2])
+def test_noise_that_comes_again_gives_the_graph_away(graph: Graph, period: int) -> None:
+    played = game(graph, gv.methods.DpSgd(steps=2 * period), unit="node")
     public, here, there = played.pair.worlds(played.plan.adjacency)
 
     class Again(Seeded):
+        drawn = 0
+
         def normal(self, count: int) -> np.ndarray:
-            return Seeded(1).normal(count)
+            self.drawn += 1
+            return Seeded(self.drawn % period).normal(count)
 
     for used, said in ((here, math.inf), (there, -math.inf)):
         witness = Witness(public, used, (here, there), played.plan, Again(0))

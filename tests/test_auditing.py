@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil.attack import Game
+from graphveil.attack import Game, Pair
 from graphveil.attacks.canary_edge import CanaryEdge
 from graphveil.bounds import Law
 from graphveil.cli import app
@@ -108,6 +110,36 @@ def test_a_release_carries_its_finding(graph: Graph, folder: Path) -> None:
     assert gv.load(folder).audit == found
 
 
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_what_a_folder_gets_is_a_function_of_public_parts(graph: Graph, tmp_path: Path, unit: str) -> None:
+    """Whoever knows all but one edge, or one node, could else recompute the finding for both graphs and compare."""
+    method = GAP if unit == "edge" else gv.methods.DpSgd(steps=1)
+    folder = gv.train(graph, method, epsilon=2.0, delta=1e-5, unit=unit).save(tmp_path / "release")
+    first = gv.audit(folder, graph, runs=40)
+    pair = Pair.without_edge(graph, int(graph.adj.indices[0]), int(graph.adj.targets()[0]))
+    other = graph.with_arcs(pair.adj) if unit == "edge" else replace(graph, x=graph.x.flip(0), adj=pair.adj)
+    assert gv.audit(folder, other, runs=40) == first
+
+
+def test_a_refuted_claim_stays_refuted(graph: Graph, tmp_path: Path) -> None:
+    release = gv.train(graph, GAP, epsilon=8.0, delta=1e-5, unit="edge", reading="published")
+    folder = release.save(tmp_path / "release")
+    assert gv.audit(folder, graph, runs=1000).verdict == "refuted"
+    assert gv.audit(folder, graph, runs=2).verdict == "consistent"
+    found = gv.load(folder).audit
+    assert found is not None
+    assert found.verdict == "refuted"
+
+
+def test_a_finding_belongs_to_one_method_and_plan(graph: Graph) -> None:
+    given: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "unit": "edge"}
+    release = gv.train(graph, GAP, **given, seed=0)
+    other = gv.audit(replace(GAP, hidden=5), graph, **given, runs=40)
+    assert math.isclose(other.claimed, release.certificate.epsilon)
+    with pytest.raises(InvalidInput, match="another method or plan"):
+        replace(release, audit=other)
+
+
 def test_an_altered_finding_is_noticed(graph: Graph, folder: Path) -> None:
     gv.audit(folder, graph, runs=100)
     whole = (folder / "audit.json").read_text()
@@ -122,7 +154,17 @@ def test_an_altered_finding_is_noticed(graph: Graph, folder: Path) -> None:
     (folder / "audit.json").write_text(whole.replace("consistent", "consistent "))
     with pytest.raises(Tampered, match="altered"):
         gv.load(folder)
-    for changes in ({"claimed": 3.0}, {"delta": 1e-6}, {"lower": 0.5}, {"runs": 100_000}, {"verdict": "refuted"}):
+    for changes in (
+        {"claimed": 3.0},
+        {"delta": 1e-6},
+        {"lower": 0.5},
+        {"runs": 100_000},
+        {"verdict": "refuted"},
+        {"subject": ""},
+        {"attack": "x\n  guarantee   epsilon 0"},
+        {"confidence": 2.0},
+        {"counts": "magic"},
+    ):
         forged(**changes)
         with pytest.raises(Tampered):
             gv.load(folder)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
@@ -117,7 +117,7 @@ class Witness(Session):
         self._worlds = worlds
         self._weigh = weigh
         self._stop = stop
-        self._noise: tuple[Tensor, Tensor] | None = None
+        self._noises: list[tuple[int, Tensor, Tensor]] = []
         self.told = 0.0
         """How much likelier all answers are on the first graph, as a logarithm."""
 
@@ -126,7 +126,8 @@ class Witness(Session):
         here, there = self._worlds
         act = self.plan.step(name).act
         with here.opened(), there.opened():
-            if self._weigh is everything and isinstance(act, Additive) and type(act).evidence is Additive.evidence:
+            plain = self._weigh is everything and type(act).evidence is Additive.evidence
+            if plain and isinstance(act, Additive) and answer.is_floating_point():
                 self.told += self._of_sum(act, act.bounded(here, query), act.bounded(there, query), answer.double())
             else:
                 self.told += self._weigh(act, here, there, query, answer, uses)
@@ -136,15 +137,30 @@ class Witness(Session):
 
     def _of_sum(self, act: Additive, high: Tensor, low: Tensor, answer: Tensor) -> float:
         """The evidence of a noisy sum, and certainty if its noise came before: then only one of the graphs fits."""
-        noise = answer - high, answer - low
-        told = act.log_ratio(noise[1], high.double() - low)
-        if self._noise is not None and self._noise[0].shape == answer.shape:
-            near, far = (float((new - old).norm()) for new, old in zip(noise, self._noise, strict=True))
-            # Fresh noise is never this close to the last one; float32 answers are no closer than this.
+        rest, size = answer - low, answer.numel()
+        told = act.log_ratio(rest, high.double() - low)
+        noise = _sketch(answer - high), _sketch(rest)
+        for count, *before in self._noises:
+            if count != size:
+                continue
+            near, far = (float((new - old).norm()) for new, old in zip(noise, before, strict=True))
+            # Fresh noise is never this close to another; float32 answers are no closer than this.
             if min(near, far) < 1e-4 * float(noise[1].norm()) and max(near, far) > 10 * min(near, far):
                 told = certain(far - near)
-        self._noise = noise
+        self._noises.append((size, *noise))
         return told
+
+
+def _sketch(noise: Tensor) -> Tensor:
+    """So few numbers that all noises of a run can be kept, and yet they differ if the noises do, float64 [64]."""
+    places, signs = _hashes(noise.numel())
+    return torch.zeros(64, dtype=torch.float64).index_add_(0, places, signs * noise.flatten().double())
+
+
+@lru_cache(maxsize=8)
+def _hashes(size: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(size)
+    return torch.from_numpy(rng.integers(64, size=size)), torch.from_numpy(rng.choice([-1.0, 1.0], size=size))
 
 
 class _Asked(Exception):
@@ -187,7 +203,8 @@ class Game:
                 self._reseed()
                 with suppress(AllTold):
                     run(witness)
-                told.append(witness.told if not math.isnan(witness.told) else 0.0)
+                # An answer that is not a number is a symbol of its own.
+                told.append(witness.told if not math.isnan(witness.told) else math.inf)
         return np.array(told)
 
     def _reseed(self) -> None:
@@ -253,6 +270,7 @@ class Game:
             "chance": self.chance,
             "weigh": f"{self.weigh.__module__}.{self.weigh.__qualname__}",
             "version": version("graphveil"),
+            "code": _code(),
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -273,6 +291,16 @@ class Game:
         if folder is not None and self._kept(folder, piece) is None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._place(folder, piece), [float(value).hex() for value in told])
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """SHA-256 of this package's sources: what was played by other code is played again."""
+    home = Path(__file__).parent
+    files = sorted(home.rglob("*.py"))
+    return hashlib.sha256(
+        b"".join(file.relative_to(home).as_posix().encode() + file.read_bytes() for file in files)
+    ).hexdigest()
 
 
 _Piece = tuple[bool, list[int]]

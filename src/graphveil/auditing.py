@@ -17,7 +17,7 @@ import numpy as np
 from graphveil import accounting, discover
 from graphveil.attack import Canary, Game, Pair
 from graphveil.bounds import Finding, Law, Scores, finding
-from graphveil.certificate import Release, load
+from graphveil.certificate import Release, audited, load
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, parse, require_delta
 from graphveil.engine import Engine, using
 from graphveil.graph import Graph
@@ -120,9 +120,11 @@ def audit(
     """A certified lower bound on the epsilon of `subject`, beside the one that is claimed.
 
     A method is audited with the settings that `train` would have. A release is audited with its own plan, on any graph
-    that leads to it; given as a path, its folder gets the finding and its card says so. What is found on a private
-    graph is a statistic of it, which no certificate covers. `runs` are those of both neighbouring graphs together. With
-    a `folder`, what was played is kept there, and an audit that was interrupted goes on.
+    that leads to it. What is found on a private graph is a statistic of it, which no certificate covers. So a release
+    that is given as a path is audited on a stand-in, of which only the public parts are the graph's: its folder gets
+    the finding, and its card says so. A claim that was refuted there stays refuted. `runs` are those of both
+    neighbouring graphs together. With a `folder`, what was played is kept there, and an audit that was interrupted goes
+    on.
     """
     if not isinstance(graph, Graph):
         raise InvalidInput("an audit needs a graphveil Graph to play on")
@@ -133,6 +135,8 @@ def audit(
     release = subject if isinstance(subject, Release) else None
     if isinstance(subject, str | os.PathLike):
         release = load(subject)
+        # What goes into the folder is given away with it: nothing private may be in it.
+        graph = graph.stand_in(release.certificate.plan.adjacency)
     if release is not None:
         if any(given is not None for given in (epsilon, noise, delta, unit)):
             raise InvalidInput("a release is audited as it was made: epsilon, noise, delta and unit are its own")
@@ -146,7 +150,8 @@ def audit(
     claim.require_refutable()
     with using(engine) if engine is not None else nullcontext():
         found = _audited(claim, graph, runs, attack, confidence, seed, None if folder is None else Path(folder))
-    if release is not None and not isinstance(subject, Release | Method):
+    stands = release is None or release.audit is None or release.audit.verdict == "consistent"
+    if isinstance(subject, str | os.PathLike) and release is not None and stands:
         replace(release, audit=found).save(subject)
     return found
 
@@ -192,10 +197,11 @@ def _audited(
     # Fresh runs: those of the pilot have chosen the pair.
     scores = games[best].play(runs // 2, final, folder)
     try:
-        return finding(best, scores, claim.epsilon, claim.delta, confidence, law=claim.law)
+        found = finding(best, scores, claim.epsilon, claim.delta, confidence, law=claim.law)
     except InvalidInput:
         # Scores that are not normal where they must be come from a build that does not do what it plans.
-        return finding(best, scores, claim.epsilon, claim.delta, confidence)
+        found = finding(best, scores, claim.epsilon, claim.delta, confidence)
+    return replace(found, subject=audited(claim.method, claim.plan))
 
 
 def _most_telling(games: dict[str, Game], runs: int, seed: int, folder: Path | None) -> str:

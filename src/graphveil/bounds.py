@@ -51,6 +51,14 @@ class Law(StrEnum):
     """Scores are normal with the same variance in both worlds: a linear function of a Gaussian release."""
 
 
+_MAY_COUNT = {
+    Law.ANY: ("rank_test", "clopper_pearson", "one_run"),
+    Law.GDP: ("gaussian_test", "one_run_fdp"),
+    Law.GAUSSIAN: ("gaussian_fit", "one_run_fdp"),
+}
+"""Which bounds are certificates under a law."""
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
     """What an attacker said; larger means "the unit is there". +-inf is allowed, NaN is not.
@@ -132,7 +140,7 @@ class Finding:
     confidence: float
     law: Law
     bounds: Mapping[str, float]
-    """Every bound that was computed, each at `confidence` on its own."""
+    """Every bound that was computed, each at `confidence` on its own; "bayesian" is a belief, and no certificate."""
     counts: str
     """Which of them counts: settled by the law and the threshold, never by the scores."""
     auc: float
@@ -143,9 +151,21 @@ class Finding:
     runs: int
     """Scores of both worlds together, or canaries of one run."""
     needed: int | None
-    """Runs after which the claim would be refuted if the frequencies seen here were exact, which they are not; `None` if
-    they agree with the claim at any number.
+    """Runs after which the claim would be refuted if the frequencies seen here were exact, which they are not.
+
+    `None` if they agree with the claim at any number.
     """
+
+    subject: str = ""
+    """What was audited, as a hash of its method and plan; empty where scores are all that is known."""
+
+    def __post_init__(self) -> None:
+        rates = (self.auc, self.tpr_01, self.tpr_1)
+        inside = 0 <= self.delta < 1 and 0 < self.confidence < 1 and all(0 <= rate <= 1 for rate in rates)
+        if self.counts not in _MAY_COUNT[self.law] or self.counts not in self.bounds:
+            raise InvalidInput(f"{self.counts!r} does not count for scores of the law {self.law.value!r}")
+        if not inside or self.runs < 1 or not self.attack.isprintable():
+            raise InvalidInput("a finding needs rates and confidence that are chances, runs, and an attack in one line")
 
     @property
     def lower(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -235,6 +236,8 @@ class Release:
         same = math.isclose(self.audit.claimed, self.certificate.epsilon, rel_tol=1e-6)
         if not same or self.audit.delta != self.certificate.delta:
             raise InvalidInput("the audit is of another claim than the certificate's")
+        if self.audit.subject != audited(self.method, self.certificate.plan):
+            raise InvalidInput("the audit is of another method or plan than the release's")
 
     def card(self) -> str:
         """The certificate in words, and what an audit found."""
@@ -245,8 +248,7 @@ class Release:
         lines = (
             f"  audited     epsilon is above {_show_down(found.lower)} with {share}: {found.verdict}",
             f"  by          {found.attack}",
-            "  of          the same plan, run again with other noise; on a private graph a finding is a statistic of "
-            "it that the guarantee does not cover",
+            "  of          the same plan, run again with other noise on a stand-in for the graph, made of public parts",
         )
         return "\n".join([self.certificate.card(), *lines])
 
@@ -389,6 +391,12 @@ class Release:
                 f"{self.method.name()} released predictions for {trained.dataset!r} only; for another graph "
                 "call graphveil.infer(release, graph, epsilon=...), which spends that graph's budget"
             )
+
+
+def audited(method: Method, plan: Plan) -> str:
+    """SHA-256 of what an audit is about."""
+    said = json.dumps({"method": method.describe(), "plan": describe_plan(plan)}, sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def load(path: str | os.PathLike[str]) -> Release:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from joined import attacked
 from scipy.spatial import distance as reference
 
 from graphveil import methods
 from graphveil.attacks.lpa import Distance, Lpa, distances
 from graphveil.core import InvalidInput
+from joined import attacked
 
 
 @pytest.mark.parametrize("distance", ["correlation", "cosine", "euclidean"])

@@ -32,7 +32,9 @@ class CaribouTheoremFive(Played):
     def game(self) -> Game:
         """A star, with and without its hub."""
         count = _LEAVES + 1
-        graph = small_graph([(0, leaf) for leaf in range(1, count)], torch.ones(count, 1), torch.arange(count) % 2)
+        # The leaves are joined in pairs, so that none of them has less than the least degree that is claimed.
+        edges = [(0, leaf) for leaf in range(1, count)] + [(leaf, leaf + 1) for leaf in range(1, count, 2)]
+        graph = small_graph(edges, torch.ones(count, 1), torch.arange(count) % 2)
         published = Caribou(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, start="features", scale="rows", epochs=1)
         method = replace(published, beta=15.0, most_degree=_LEAVES)
         return game_of(Pair.without_node(graph, 0), method, Unit.NODE, noise=6.0)

@@ -22,6 +22,8 @@ from graphveil.noise import Seeded
 class CaribouTheoremFour(Played):
     """The neighbour that lacks an edge may have a smaller least degree than the graph whose least degree is charged.
 
+    The proof takes an edge more and the least degree of the graph without it, at least 1; for such pairs equation 6
+    holds as far as we know. The theorem is stated for edges added or removed, and noise follows the graph at hand.
     In a graph of least degree 1 two nodes whose only edge is their own lose it: their rows of A_hat X move from the
     mean of both to their own, sqrt(2) C_L alpha_1 in all if they are opposite. Equation 6 prints 0.9714 C_L alpha_1 for
     D_min = 1, so that the true mu is 1.456 times the claimed one. The claim is Renyi's, which is loose at large deltas:
@@ -29,8 +31,8 @@ class CaribouTheoremFour(Played):
     """
 
     name: str = "caribou-theorem-4"
-    claim: str = "in a graph of least degree 1 an edge moves a hop by 0.9714 C_L alpha_1 at most"
-    source: str = "CARIBOU (2025), Theorem 4 and equation 6"
+    claim: str = "an edge more or less moves a hop of a graph of least degree 1 by 0.9714 C_L alpha_1 at most"
+    source: str = "CARIBOU (2025), Theorem 4 as stated (Definition 2: added or removed) and equation 6"
     delta: float = 0.1
     runs: int = 30_000
     quick: int = 9000

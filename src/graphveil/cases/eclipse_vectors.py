@@ -16,16 +16,17 @@ _HUB, _NODES = 40, 60
 
 @dataclass(frozen=True, eq=False)
 class EclipseVectors(Played):
-    """Theorem 1 charges the singular values alone: it takes the vectors of neighbouring graphs for the same.
+    """Theorem 1 charges the singular values alone: it supposes that neighbouring graphs have the same vectors.
 
-    They are not. A pendant node at a hub has an entry in the hub's vector, and a row of zeros once its only edge is
+    The authors name this premise and admit that it may fail (section 6.2.2); edges are said to be private all the same.
+    It fails. A pendant node at a hub has an entry in the hub's vector, and a row of zeros once its only edge is
     gone; vectors leave without noise, so that the edge is read off with certainty. The bound grows with the logarithm
     of the runs and has no limit.
     """
 
     name: str = "eclipse-vectors"
-    claim: str = "noise on the singular values protects an edge, for neighbours share the singular vectors"
-    source: str = "Eclipse (2024), Theorem 1 and section 5.1"
+    claim: str = "Algorithm 1, noise on the singular values alone, is edge-level (epsilon, delta)-DP"
+    source: str = "Eclipse (2024), section 6.1 and Corollary 1, from Theorem 1 and its premise"
     delta: float = 1e-4
     runs: int = 500
     quick: int = 100

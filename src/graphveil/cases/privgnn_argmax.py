@@ -24,7 +24,7 @@ class PrivGnnArgmax(Case):
 
     name: str = "privgnn-argmax"
     claim: str = "the argmax of a posterior with Laplace noise of scale 1/lambda is (lambda, 0)-DP; lambda = 1"
-    source: str = "PrivGNN (TMLR 2023), Theorem 7"
+    source: str = "PrivGNN (TMLR 2023), proof of Theorem 7, appendix B.2"
     delta: float = 0.0
     runs: int = 200_000
     quick: int = 60_000

@@ -22,7 +22,7 @@ class PrivGnnPosterior(Case):
 
     name: str = "privgnn-posterior"
     claim: str = "a posterior with Laplace noise of scale 1/lambda on every entry is (lambda, 0)-DP; lambda = 1"
-    source: str = "PrivGNN (TMLR 2023), Theorem 7"
+    source: str = "PrivGNN (TMLR 2023), proof of Theorem 7, appendix B.2"
     delta: float = 0.0
     runs: int = 10_000
     quick: int = 2000

@@ -150,9 +150,7 @@ def test_told_is_larger_for_answers_from_here(act: Mechanism, query: Query, uses
     assert (here[:, None] > there).mean() + (here[:, None] == there).mean() / 2 > 0.55
 
 
-@pytest.mark.parametrize(
-    ("act", "query", "uses"), [case for case in EXACT + ROUGH if case[0] != Exposed()], ids=named
-)
+@pytest.mark.parametrize(("act", "query", "uses"), [case for case in EXACT + ROUGH if case[0] != Exposed()], ids=named)
 def test_equal_graphs_cannot_be_told_apart(act: Mechanism, query: Query, uses: int | None) -> None:
     """At epsilon 0, where both graphs are the same, nothing is told whatever is released."""
 

@@ -141,13 +141,13 @@ def test_the_rule_spends_in_turn() -> None:
     rule = PrivGnn()
     plenty, some, little, least = (rule.spending(SIZES, noise) for noise in (0.5, 10.0, 60.0, 5000.0))
     assert (plenty.queries, plenty.rate) == (1000, 0.3)
-    assert plenty.strength == pytest.approx(2 * np.log(11))
-    assert (some.queries, some.strength) == (1000, pytest.approx(np.log(11)))
+    assert plenty.strength == pytest.approx(2 * np.log(22))
+    assert (some.queries, some.strength) == (1000, pytest.approx(np.log(22)))
     assert some.rate == pytest.approx(0.03)
     assert little.rate * 2500 == pytest.approx(20)
     assert 100 < little.queries < 1000
     assert (least.queries, least.rate * 2500) == (100, pytest.approx(20))
-    assert least.strength < np.log(11)
+    assert least.strength < np.log(22)
 
 
 def test_no_noise_is_no_protection() -> None:

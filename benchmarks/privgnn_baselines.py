@@ -26,8 +26,7 @@ Every dataset and seed has a file of its own, written when it is done; what is t
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -52,9 +51,8 @@ from graphveil.nn.inductive import inductive
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known, SageRecipe
 from graphveil.noise import Seeded, Source
-from privgnn_table import LAMBDAS, PAPER, Remembered, spread
+from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 
-DELTA = 1e-4
 PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
     "computers": {
         "B1": ("88 +- 2",),
@@ -151,27 +149,10 @@ def baselines(graph: Graph, scale: str, queries: int, seed: int, recipe: SageRec
 def ablation(graph: Graph, scale: str, queries: int, seed: int, single: bool) -> dict[str, dict[str, float]]:
     """SINGLEGNN, or else KNNREM, for every lambda, with claimed and provable epsilon; KNNREM's teachers train once."""
     method = gv.methods.PrivGnn(queries=queries, scale=scale, neighbours=0, single=single, **PAPER)
-    rows = {}
     with patch.object(privgnn, "SageTeachers", Remembered):
-        for strength in LAMBDAS:
-            release = gv.train(
-                graph, method, noise=1 / strength, delta=DELTA, unit="node", reading="published", seed=seed
-            )
-            rows[str(strength)] = {
-                "accuracy": release.evaluate("test")["accuracy"],
-                "claimed": release.certificate.epsilon,
-                "provable": release.certificate.sound_epsilon,
-            }
+        rows = against_lambda(graph, method, seed)
     Remembered.kept.clear()
     return rows
-
-
-def found_or_made(place: Path, make: Callable[[], Any]) -> Any:
-    """What the file holds, or else what `make` makes, which it holds from then on."""
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, make())
-    return json.loads(place.read_text())
 
 
 def measure(shared: tuple[Path, int, bool], item: tuple[str, int]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -26,11 +26,14 @@ import graphveil as gv
 from graphveil.arcs import Ids
 from graphveil.bench.runner import write_whole
 from graphveil.engine import Local, one_thread
+from graphveil.graph import Graph
+from graphveil.method import Method
 from graphveil.methods import pate, privgnn
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known, SageTeachers
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
+DELTA = 1e-4
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 PRINTED = {
     "computers": (0.40, 0.64, 0.80, 0.82, 0.83),
@@ -59,71 +62,66 @@ class Remembered(SageTeachers):
         return torch.stack([self.kept[key] for key in keys])
 
 
-def measure(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
-    """Accuracy for every lambda, with claimed and provable epsilon, and for every provable epsilon; one seed."""
-    (folder, queries), (dataset, seed) = shared, item
-    place = folder / f"{dataset}-{seed}-{queries}.json"
-    if place.exists():
-        done: dict[str, Any] = json.loads(place.read_text())
-        return done
-    graph = gv.datasets.load(dataset, split="two_graphs", seed=seed)
-    scale = "columns" if dataset == "credit" else "rows"
-    method = gv.methods.PrivGnn(queries=queries, scale=scale, **PAPER)
+def found_or_made(place: Path, make: Callable[[], Any]) -> Any:
+    """What the file holds, or else what `make` makes, which it holds from then on."""
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, make())
+    return json.loads(place.read_text())
+
+
+def against_lambda(graph: Graph, method: Method, seed: int) -> dict[str, dict[str, float]]:
+    """Accuracy for every lambda, with claimed and provable epsilon."""
     rows = {}
-    with patch.object(privgnn, "SageTeachers", Remembered):
-        for strength in LAMBDAS:
-            release = gv.train(
-                graph, method, noise=1 / strength, delta=1e-4, unit="node", reading="published", seed=seed
-            )
-            rows[str(strength)] = {
-                "accuracy": release.evaluate("test")["accuracy"],
-                "claimed": release.certificate.epsilon,
-                "provable": release.certificate.sound_epsilon,
-            }
-        sound = {
-            str(epsilon): gv.train(graph, method, epsilon=epsilon, delta=1e-4, unit="node", seed=seed).evaluate("test")
-            for epsilon in EPSILONS
+    for strength in LAMBDAS:
+        release = gv.train(graph, method, noise=1 / strength, delta=DELTA, unit="node", reading="published", seed=seed)
+        rows[str(strength)] = {
+            "accuracy": release.evaluate("test")["accuracy"],
+            "claimed": release.certificate.epsilon,
+            "provable": release.certificate.sound_epsilon,
         }
-    Remembered.kept.clear()
-    result = {"dataset": dataset, "seed": seed, "queries": queries, "lambdas": rows, "sound": sound}
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(place, result)
-    return result
-
-
-def measure_pate(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
-    """PATEM and PATEG: accuracy for every lambda, with claimed and provable epsilon; one seed."""
-    (folder, queries), (dataset, seed) = shared, item
-    place = folder / f"{dataset}-{seed}-{queries}-pate.json"
-    if place.exists():
-        done: dict[str, Any] = json.loads(place.read_text())
-        return done
-    graph = gv.datasets.load(dataset, split="two_graphs", seed=seed)
-    rows: dict[str, Any] = {}
-    for name, teacher in (("PATEM", "mlp"), ("PATEG", "gnn")):
-        scale = "columns" if dataset == "credit" else "rows"
-        method = gv.methods.Pate(queries=queries, scale=scale, teacher=teacher, aggregate="lnmax", student="sage")
-        kept: dict[int, Tensor] = {}
-
-        def once(*given: Any, kept: dict[int, Tensor] = kept) -> Tensor:
-            seed_of_teacher = given[-1]
-            if seed_of_teacher not in kept:
-                kept[seed_of_teacher] = inductive(*given)
-            return kept[seed_of_teacher]
-
-        with patch.object(pate, "inductive", once):
-            for strength in LAMBDAS:
-                release = gv.train(
-                    graph, method, noise=1 / strength, delta=1e-4, unit="node", reading="published", seed=seed
-                )
-                rows.setdefault(name, {})[str(strength)] = {
-                    "accuracy": release.evaluate("test")["accuracy"],
-                    "claimed": release.certificate.epsilon,
-                    "provable": release.certificate.sound_epsilon,
-                }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(place, rows)
     return rows
+
+
+def measure(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
+    """The paper's algorithm and PATE on one dataset with one seed."""
+    (folder, queries), (dataset, seed) = shared, item
+    given = {"queries": queries, "scale": "columns" if dataset == "credit" else "rows"}
+
+    def own() -> dict[str, Any]:
+        graph, method = gv.datasets.load(dataset, split="two_graphs", seed=seed), gv.methods.PrivGnn(**given, **PAPER)
+        with patch.object(privgnn, "SageTeachers", Remembered):
+            rows = against_lambda(graph, method, seed)
+            sound = {
+                str(epsilon): gv.train(graph, method, epsilon=epsilon, delta=DELTA, unit="node", seed=seed)
+                for epsilon in EPSILONS
+            }
+        Remembered.kept.clear()
+        scores = {epsilon: release.evaluate("test") for epsilon, release in sound.items()}
+        return {"dataset": dataset, "seed": seed, "queries": queries, "lambdas": rows, "sound": scores}
+
+    def votes() -> dict[str, Any]:
+        graph = gv.datasets.load(dataset, split="two_graphs", seed=seed)
+        rows = {}
+        for name, teacher in (("PATEM", "mlp"), ("PATEG", "gnn")):
+            method = gv.methods.Pate(**given, teacher=teacher, aggregate="lnmax", student="sage")
+            # A teacher is told by its seed, which comes last; its nodes are the same for every lambda.
+            with patch.object(pate, "inductive", KeptBySeed()):
+                rows[name] = against_lambda(graph, method, seed)
+        return rows
+
+    name = f"{dataset}-{seed}-{queries}"
+    done: dict[str, Any] = found_or_made(folder / f"{name}.json", own)
+    return done | {"pate": found_or_made(folder / f"{name}-pate.json", votes)}
+
+
+class KeptBySeed(dict[int, Tensor]):
+    """`inductive`, which trains every teacher once."""
+
+    def __call__(self, *given: Any) -> Tensor:
+        if given[-1] not in self:
+            self[given[-1]] = inductive(*given)
+        return self[given[-1]]
 
 
 def spread(values: list[float]) -> str:
@@ -165,10 +163,8 @@ def main() -> None:
     given = parser.parse_args()
     items = [(dataset, seed) for dataset in given.datasets for seed in given.seeds]
     with one_thread():
-        votes = dict(Local(given.jobs).stream(measure_pate, (given.out, given.queries), items))
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries), items))
-    both = [found[place] | {"pate": votes[place]} for place in range(len(items))]
-    results = sorted(both, key=lambda run: (run["dataset"], run["seed"]))
+    results = sorted(found.values(), key=lambda run: (run["dataset"], run["seed"]))
     if given.json:
         write_whole(given.json, results)
     show(results)

@@ -121,6 +121,12 @@ def test_what_a_folder_gets_is_a_function_of_public_parts(graph: Graph, tmp_path
     assert gv.audit(folder, other, runs=40) == first
 
 
+def test_a_finding_on_the_graph_itself_cannot_go_into_a_release(graph: Graph) -> None:
+    release = gv.train(graph, GAP, epsilon=2.0, delta=1e-5, unit="edge", seed=0)
+    with pytest.raises(InvalidInput, match="made on the graph itself"):
+        replace(release, audit=gv.audit(release, graph, runs=40))
+
+
 def test_a_refuted_claim_stays_refuted(graph: Graph, tmp_path: Path) -> None:
     release = gv.train(graph, GAP, epsilon=8.0, delta=1e-5, unit="edge", reading="published")
     folder = release.save(tmp_path / "release")
@@ -131,10 +137,11 @@ def test_a_refuted_claim_stays_refuted(graph: Graph, tmp_path: Path) -> None:
     assert found.verdict == "refuted"
 
 
-def test_a_finding_belongs_to_one_method_and_plan(graph: Graph) -> None:
+def test_a_finding_belongs_to_one_method_and_plan(graph: Graph, tmp_path: Path) -> None:
     given: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "unit": "edge"}
     release = gv.train(graph, GAP, **given, seed=0)
-    other = gv.audit(replace(GAP, hidden=5), graph, **given, runs=40)
+    folder = gv.train(graph, replace(GAP, hidden=5), **given, seed=0).save(tmp_path / "other")
+    other = gv.audit(folder, graph, runs=40)
     assert math.isclose(other.claimed, release.certificate.epsilon)
     with pytest.raises(InvalidInput, match="another method or plan"):
         replace(release, audit=other)

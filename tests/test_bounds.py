@@ -62,9 +62,9 @@ def test_scores_by_degree() -> None:
 @pytest.mark.parametrize("bad", [[], [math.nan], [[1.0]], ["x"]])
 def test_malformed_scores_are_refused(bad: list[object]) -> None:
     with pytest.raises(InvalidInput):
-        Scores(np.ones(3), bad)  # type: ignore[arg-type]
+        Scores(np.ones(3), bad)
     with pytest.raises(InvalidInput):
-        bounds.one_run_scores(bad, np.ones(len(bad), bool), DELTA, 0.99)  # type: ignore[arg-type]
+        bounds.one_run_scores(bad, np.ones(len(bad), bool), DELTA, 0.99)
 
 
 @pytest.mark.parametrize(("delta", "confidence"), [(1.0, 0.99), (-0.1, 0.99), (math.nan, 0.99), (0.1, 0.0), (0.1, 1.0)])
@@ -217,8 +217,8 @@ def test_bounds_rarely_exceed_the_truth() -> None:
     """A small version of benchmarks/auditor.py: ten families of mechanisms, six of each."""
     found = auditor.exceeding(mechanisms=60, runs=400, seed=3)
     for name, tally in found.items():
-        allowed = 4 if name == "bayesian" else 1 + tally["audits"] // 100  # type: ignore[index]
-        assert tally["above"] <= allowed, name  # type: ignore[index]
+        allowed = 4 if name == "bayesian" else 1 + tally["audits"] // 100
+        assert tally["above"] <= allowed, name
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_bounds_of_five_hundred_mechanisms() -> None:
     found = auditor.exceeding(mechanisms=500, runs=2000, seed=0)
     for name in ("clopper_pearson", "rank_test", "one_run"):
         tally = found[name]
-        assert tally["above"] <= 5, name  # type: ignore[index]
+        assert tally["above"] <= 5, name
 
 
 @pytest.mark.parametrize(("size", "epsilon", "delta"), [(12, 0.5, 0.0), (60, 0.0, 0.0), (60, 1.0, 0.05)])

@@ -120,7 +120,7 @@ class TestContract:
     def test_the_most_noise_that_is_drawn_fits(self, law: str) -> None:
         """The smallest uniforms make the largest draws; up to the refusal none of them wraps round."""
         secure, refused = Secure(), 0
-        secure._stream = Constant(b"\x00")  # type: ignore[assignment]  # a stream of one word
+        secure._stream = Constant(b"\x00")
         draw = getattr(secure, f"add_{law}")
         sign = np.sign(draw(torch.zeros(10), 1.0, 1.0).numpy())
         assert sign.any()
@@ -225,7 +225,7 @@ class TestGrid:
     def test_uniforms_stay_inside_the_open_interval(self) -> None:
         for word in (b"\x00", b"\xff"):
             secure = Secure()
-            secure._stream = Constant(word)  # type: ignore[assignment]  # a stream of one word
+            secure._stream = Constant(word)
             uniform = secure.uniform(3)
             assert ((uniform > 0) & (uniform < 1)).all()
             for law in (secure.normal, secure.laplace, secure.gumbel):

@@ -150,9 +150,11 @@ def audit(
     claim.require_refutable()
     with using(engine) if engine is not None else nullcontext():
         found = _audited(claim, graph, runs, attack, confidence, seed, None if folder is None else Path(folder))
-    stands = release is None or release.audit is None or release.audit.verdict == "consistent"
-    if isinstance(subject, str | os.PathLike) and release is not None and stands:
-        replace(release, audit=found).save(subject)
+    if isinstance(subject, str | os.PathLike) and release is not None:
+        # Only a finding that was made on the stand-in says whom it is about: no other can be put into a release.
+        found = replace(found, subject=audited(claim.method, claim.plan))
+        if release.audit is None or release.audit.verdict == "consistent":
+            replace(release, audit=found).save(subject)
     return found
 
 
@@ -197,11 +199,10 @@ def _audited(
     # Fresh runs: those of the pilot have chosen the pair.
     scores = games[best].play(runs // 2, final, folder)
     try:
-        found = finding(best, scores, claim.epsilon, claim.delta, confidence, law=claim.law)
+        return finding(best, scores, claim.epsilon, claim.delta, confidence, law=claim.law)
     except InvalidInput:
         # Scores that are not normal where they must be come from a build that does not do what it plans.
-        found = finding(best, scores, claim.epsilon, claim.delta, confidence)
-    return replace(found, subject=audited(claim.method, claim.plan))
+        return finding(best, scores, claim.epsilon, claim.delta, confidence)
 
 
 def _most_telling(games: dict[str, Game], runs: int, seed: int, folder: Path | None) -> str:

@@ -157,7 +157,7 @@ class Finding:
     """
 
     subject: str = ""
-    """What was audited, as a hash of its method and plan; empty where scores are all that is known."""
+    """Hash of the audited method and plan, for a finding that may go into a release; empty for all others."""
 
     def __post_init__(self) -> None:
         rates = (self.auc, self.tpr_01, self.tpr_1)

@@ -237,7 +237,10 @@ class Release:
         if not same or self.audit.delta != self.certificate.delta:
             raise InvalidInput("the audit is of another claim than the certificate's")
         if self.audit.subject != audited(self.method, self.certificate.plan):
-            raise InvalidInput("the audit is of another method or plan than the release's")
+            raise InvalidInput(
+                "the audit is of another method or plan than the release's, or was made on the graph itself; "
+                "graphveil.audit(folder, graph) makes one that may go into a release"
+            )
 
     def card(self) -> str:
         """The certificate in words, and what an audit found."""

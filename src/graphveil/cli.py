@@ -395,7 +395,7 @@ def audit(
     """Attack a method, or a release's plan, and certify what that shows. Exit code 3 if the claim is refuted.
 
     The most telling pair of neighbouring graphs is found in a pilot; fresh runs then give a lower bound on epsilon. A
-    release is audited with its own settings, on its own graph and split.
+    release is audited with its own settings, on a stand-in made of the public parts of its graph and split.
     """
     import graphveil as gv
     from graphveil import discover

@@ -655,7 +655,7 @@ class Sealed:
 
     @contextmanager
     def opened(self) -> Iterator[Sealed]:
-        """Open the gate for one block; only `Session.release` calls this."""
+        """Open the gate for one block: for `Session.release`, and for attackers on graphs that they know."""
         if self.__open:
             raise PrivateAccess("the sealed graph is already open; a release cannot run inside another")
         self.__open = True

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphveil import discover
 from graphveil.arcs import Ids
 from graphveil.attack import Inference, Target
 from graphveil.bounds import Scores
@@ -138,12 +139,8 @@ class Floor(NodeInference):
 
 def _scenes() -> dict[str, NodeInference]:
     """The attacks on nodes by name, but for floors."""
-    from graphveil.attacks.asked_nodes import AskedNodes
-    from graphveil.attacks.gmia import Gmia
-    from graphveil.attacks.lira import Lira
-    from graphveil.attacks.private_nodes import PrivateNodes
-
-    return {attack.name(): attack for attack in (Gmia(), Lira(), PrivateNodes(), AskedNodes())}
+    kinds = discover.attacks().items()
+    return {name: kind() for name, kind in kinds if issubclass(kind, NodeInference) and not issubclass(kind, Floor)}
 
 
 def part(graph: Graph, train: Ids, val: Ids) -> Graph:

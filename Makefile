@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -22,5 +22,8 @@ lint: $(STAMP)
 test: lint ## Lint, type check and the whole test suite
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-clean:
-	rm -rf $(VENV) demo .bench
+docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
+	$(BIN)/python -m zensical build --clean --strict
+
+clean: ## All but .bench: its records took hours
+	rm -rf $(VENV) demo .cache site

@@ -20,7 +20,8 @@ from graphveil.cli import app
 
 COMMANDS = (
     "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
-    "ledger open", "ledger show", "bench", "bench run", "bench show", "audit", "attack", "court",
+    "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
+    "report",
 )  # fmt: skip
 
 

@@ -117,7 +117,8 @@ class Witness(Session):
         self._worlds = worlds
         self._weigh = weigh
         self._stop = stop
-        self._noises: list[tuple[int, Tensor, Tensor]] = []
+        self._noises: dict[int, Tensor] = {}
+        """Sketches of all noises so far, if the first graph was used and if the second was, [2, k, 64] by size."""
         self.told = 0.0
         """How much likelier all answers are on the first graph, as a logarithm."""
 
@@ -139,15 +140,15 @@ class Witness(Session):
         """The evidence of a noisy sum, and certainty if its noise came before: then only one of the graphs fits."""
         rest, size = answer - low, answer.numel()
         told = act.log_ratio(rest, high.double() - low)
-        noise = _sketch(answer - high), _sketch(rest)
-        for count, *before in self._noises:
-            if count != size:
-                continue
-            near, far = (float((new - old).norm()) for new, old in zip(noise, before, strict=True))
-            # Fresh noise is never this close to another; float32 answers are no closer than this.
-            if min(near, far) < 1e-4 * float(noise[1].norm()) and max(near, far) > 10 * min(near, far):
-                told = certain(far - near)
-        self._noises.append((size, *noise))
+        noise = torch.stack([_sketch(answer - high), _sketch(rest)]).unsqueeze(1)
+        before = self._noises.get(size, noise[:, :0])
+        near, far = (noise - before).norm(dim=2)
+        least = torch.minimum(near, far)
+        # Fresh noise is never this close to another; float32 answers are no closer than this.
+        again = (least < 1e-4 * noise[1].norm()) & (torch.maximum(near, far) > 10 * least)
+        if bool(again.any()):
+            told = certain(float((far - near)[again][-1]))
+        self._noises[size] = torch.cat([before, noise], dim=1)
         return told
 
 

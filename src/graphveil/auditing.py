@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -182,19 +183,29 @@ def _audited(
     seed: int,
     folder: Path | None,
 ) -> Finding:
+    pairs = {
+        f"{canary.name()} on {graph.name}: {pair.what}": pair
+        for canary in canaries(attack, claim.plan.adjacency)
+        for pair in canary.pairs(graph, claim.plan.adjacency, seed)
+    }
+    return judge(claim, pairs, runs, confidence, seed, folder)
+
+
+def judge(
+    claim: Claim,
+    pairs: Mapping[str, Pair],
+    runs: int,
+    confidence: float = 0.99,
+    seed: int = 0,
+    folder: Path | None = None,
+) -> Finding:
+    """What the most telling of some pairs of neighbouring graphs certifies; a few runs of each decide which it is."""
     chance, pilot, final = (
         int(n >> np.uint64(1)) for n in np.random.SeedSequence((seed, 0xAD17)).generate_state(3, np.uint64)
     )
-    games = {
-        f"{canary.name()} on {graph.name}: {pair.what}": game
-        for canary in canaries(attack, claim.plan.adjacency)
-        for pair in canary.pairs(graph, claim.plan.adjacency, seed)
-        if (game := claim.game(pair, chance)) is not None
-    }
+    games = {name: game for name, pair in pairs.items() if (game := claim.game(pair, chance)) is not None}
     if not games:
-        raise Unsupported(
-            f"no attack has neighbouring graphs for {graph.name!r} on which {claim.method.name()} plans alike"
-        )
+        raise Unsupported(f"there are no neighbouring graphs on which {claim.method.name()} plans alike")
     best = _most_telling(games, min(runs, max(runs // _PILOT, _LEAST)), pilot, folder)
     # Fresh runs: those of the pilot have chosen the pair.
     scores = games[best].play(runs // 2, final, folder)

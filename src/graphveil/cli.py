@@ -7,7 +7,8 @@ import math
 import os
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,6 +75,11 @@ Secure = Annotated[bool, typer.Option("--secure", help="With --seed: keep the no
 LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")]
 EngineName = Annotated[str, typer.Option("--engine", help="local, ray (started here), or ray=ADDRESS of a cluster.")]
 Jobs = Annotated[int, typer.Option(help="Worker processes of the local engine.", min=1)]
+SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A spec file, or a name from `bench list`.")]
+RecordFolder = Annotated[Path, typer.Option("--out", help="Folder of the records; what is interrupted goes on there.")]
+KeptFiles = Annotated[
+    list[Path], typer.Argument(metavar="RESULTS...", help="Files written by `bench run --results`.", dir_okay=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
@@ -187,6 +193,9 @@ def train(
     ledger: LedgerFile = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
     record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="File for a page of the run (scores included): not into the release's folder.")
+    ] = None,
     engine: EngineName = "local",
     jobs: Jobs = 1,
     as_json: AsJson = False,
@@ -202,6 +211,7 @@ def train(
     with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
         if crew.first:
             _require_writable(out, record)
+            _require_apart(summary, out)
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
@@ -227,6 +237,8 @@ def train(
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps(_finite(entry), indent=2) + "\n")
+    if summary is not None:
+        _write_summary(summary, release, entry)
     if as_json:
         _print_json(entry)
     else:
@@ -519,11 +531,34 @@ def court(
 
 
 @app.command()
+def report(
+    records: Annotated[
+        list[Path], typer.Argument(metavar="RECORDS...", help="Results as JSON: tables, attacks, a court, or folders.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    spec: Annotated[
+        str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
+    ] = None,
+) -> None:
+    """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
+    from graphveil.core import InvalidInput
+    from graphveil.report import report as page
+    from graphveil.report.records import read
+
+    if out.suffix != ".html":
+        raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
+    made = page(read(records, spec))
+    _require_writable(None, out)
+    out.write_text(made, encoding="utf-8")
+    typer.echo(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the release and the summary.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Train GAP at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
+    """Train hearsay at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
     from graphveil.report import demonstrate
 
     with _progress(quiet):
@@ -604,53 +639,125 @@ def ledger_show(
 
 @bench_app.command("run")
 def bench_run(
-    spec: Annotated[str, typer.Argument(help="A spec file, or the name of one that ships with graphveil.")],
-    out: Annotated[Path, typer.Option(help="Folder for the records; an interrupted run continues there.")] = Path(
-        ".bench"
-    ),
+    specs: Annotated[
+        list[str], typer.Argument(metavar="SPEC...", help="Spec files, or names from `bench list`; all: every one.")
+    ],
+    out: RecordFolder = Path(".bench"),
     engine: EngineName = "local",
     jobs: Jobs = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="A small part of the spec.")] = False,
-    results: Annotated[Path | None, typer.Option(help="Also write the table as JSON to this file.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small part: small datasets, one seed, one epsilon, two grid points.")
+    ] = False,
+    datasets: Annotated[str | None, typer.Option(help="Only these of the datasets: NAME,NAME,...")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Also write the table as JSON to this file; of several specs, to this folder.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment. What was finished before is not run again."""
-    from graphveil.bench import runner, table
+    """Run experiments. What was finished before, and what they share, is not run again."""
+    from graphveil.bench import audits, runner, table
+    from graphveil.bench.spec import load_many
+    from graphveil.engine import engine_of
+
+    wanted = load_many(specs, datasets=None if datasets is None else datasets.split(","))
+    files = {name: results if len(wanted) == 1 or results is None else results / f"{name}.json" for name in wanted}
+    workers = engine_of(engine, jobs)
+    for file in files.values():
+        _require_writable(None, file)
+    with _resumable(out), _progress(quiet):
+        found = runner.run_many(list(wanted.values()), out=out, engine=workers, quick=quick)
+    tables = {}
+    for (name, spec), records in zip(wanted.items(), found, strict=True):
+        tables[name] = table.summarise(spec, records, audits.by_claim(audits.finished(spec, out=out)))
+        if (file := files[name]) is not None:
+            table.write(tables[name], file)
+    if as_json and len(wanted) > 1:
+        _print_json({name: json.loads(table.show(rows, json=True)) for name, rows in tables.items()})
+        return
+    for name, rows in tables.items():
+        heading = "" if len(wanted) == 1 else f"{name}: {wanted[name].title}\n"
+        typer.echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
+
+
+@bench_app.command("list")
+def bench_list(
+    out: RecordFolder = Path(".bench"),
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments that ship with graphveil, and how much of each is done."""
+    from graphveil.bench import runner
+    from graphveil.bench.spec import load, names
+
+    rows = [{"name": name, **runner.progress_of(load(name), out=out)} for name in names()]
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(rows)
+
+
+@bench_app.command("audit")
+def bench_audit(
+    spec: SpecName,
+    out: RecordFolder = Path(".bench"),
+    runs: Annotated[int, typer.Option(min=2, help="Runs of each claim, on both graphs together.")] = 400,
+    engine: EngineName = "local",
+    jobs: Jobs = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack every claim of an experiment on small graphs; its table then shows certified lower bounds."""
+    from graphveil.bench import audits
     from graphveil.bench.spec import load
     from graphveil.engine import engine_of
 
-    wanted = load(spec)
-    with _progress(quiet):
-        records = runner.run(wanted, out=out, engine=engine_of(engine, jobs), quick=quick)
-    rows = table.summarise(wanted, records)
-    if results is not None:
-        table.write(rows, results)
-    typer.echo(table.show(rows, json=as_json))
+    wanted, workers = load(spec), engine_of(engine, jobs)
+    with _resumable(out), _progress(quiet):
+        rows = [audit.row() for audit in audits.run(wanted, out=out, engine=workers, runs=runs)]
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(rows)
 
 
 @bench_app.command("show")
 def bench_show(
-    spec: Annotated[str, typer.Argument(help="A spec file, or the name of one that ships with graphveil.")],
-    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path(".bench"),
+    spec: SpecName,
+    out: RecordFolder = Path(".bench"),
     as_json: AsJson = False,
 ) -> None:
     """Show an experiment's table: mean, spread, and the published figure beside ours."""
-    from graphveil.bench import runner, table
+    from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load
+    from graphveil.core import InvalidInput
 
     wanted = load(spec)
-    typer.echo(table.show(table.summarise(wanted, runner.finished(wanted, out=out)), json=as_json))
+    findings = audits.by_claim(audits.finished(wanted, out=out))
+    rows = table.summarise(wanted, runner.finished(wanted, out=out), findings)
+    if not rows:
+        raise InvalidInput(f"{out} holds no record of {spec}; `graphveil bench run {spec}` makes them")
+    typer.echo(table.show(rows, json=as_json))
 
 
 @bench_app.command("markdown")
 def bench_markdown(
-    results: Annotated[list[Path], typer.Argument(help="Files written by `bench run --results`.", exists=True)],
+    results: KeptFiles,
 ) -> None:
     """Print kept results as one Markdown table, as in the README."""
     from graphveil.bench.table import markdown
 
     typer.echo(markdown(results))
+
+
+@bench_app.command("board")
+def bench_board(
+    results: KeptFiles,
+    epsilon: Annotated[float, typer.Option(help="The epsilon at which methods are compared.")] = 4.0,
+) -> None:
+    """Print kept results as a leaderboard: per unit and split, methods against datasets."""
+    from graphveil.bench.table import board
+
+    typer.echo(board(results, epsilon))
 
 
 def main() -> None:
@@ -830,16 +937,41 @@ def _require_writable(folder: Path | None, file: Path | None) -> None:
         raise InvalidInput(f"{file} is a folder; give a file")
 
 
+def _require_apart(page: Path | None, release: Path | None) -> None:
+    """Refuse a page of scores inside a release's folder, which may be given away: scores can tell of private labels."""
+    from graphveil.core import InvalidInput
+
+    if page is not None and release is not None and page.resolve().is_relative_to(release.resolve()):
+        raise InvalidInput(f"{page} lies in the release's folder, which may be given away; write the summary elsewhere")
+    _require_writable(None, page)
+
+
 def _require_room(path: Path) -> None:
     """Refuse a path beside which nothing can be written."""
+    _require_folder(path.parent, path)
+
+
+def _require_folder(folder: Path, wanted: Path) -> None:
+    """Make the folder, and refuse it for the sake of `wanted` if nothing can be written there."""
     from graphveil.core import InvalidInput
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}") from None
+        raise InvalidInput(f"{wanted} cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """Work whose records go into `out` as they come; an interrupt says how to go on."""
+    _require_folder(out, out)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
 
 
 def _progress(silent: bool) -> AbstractContextManager[None]:
@@ -854,6 +986,15 @@ def _write_predictions(path: Path, labels: list[int], probabilities: list[list[f
     for node, (label, row) in enumerate(zip(labels, probabilities, strict=True)):
         lines.append(f"{node},{label}," + ",".join(f"{value:.6f}" for value in row))
     path.write_text("\n".join(lines) + "\n")
+
+
+def _write_summary(path: Path, release: Release, entry: dict[str, Any]) -> None:
+    """The page of one run; it says so where the scores tell of private labels."""
+    from graphveil.report import Bar, summary
+
+    test = entry["test"]
+    bars = [] if test is None else [Bar(release.method.name(), test["accuracy"], release.certificate.epsilon)]
+    path.write_text(summary(release, bars, entry["scores_are_private"]), encoding="utf-8")
 
 
 def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
@@ -914,6 +1055,7 @@ def _print_json(value: Any) -> None:
 def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if not rows:
         typer.echo("nothing yet")
@@ -922,7 +1064,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for column in rows[0]:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*["" if value is None else _cell(value) for value in row.values()])
+        # Text: brackets in what errors say are no markup.
+        table.add_row(*[Text("" if value is None else _cell(value)) for value in row.values()])
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from graphveil.core import Curve, Described, InvalidInput, Mechanism, Tampered
+from graphveil.core import Curve, Described, InvalidInput, Mechanism, Tampered, Unsupported
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Described)
@@ -83,21 +83,22 @@ def attack(name: str) -> type[Any]:
 
 def rebuild_curve(described: Any) -> Curve:
     """A curve from its JSON description."""
-    return _rebuild(described, curves())
+    return _rebuild(described, curves(), {**curves(), **mechanisms()})
 
 
 def rebuild_mechanism(described: Any) -> Mechanism:
     """A mechanism from its JSON description."""
-    return _rebuild(described, mechanisms())
+    return _rebuild(described, mechanisms(), {**curves(), **mechanisms()})
 
 
 def rebuild_method(described: Any) -> Any:
     """A method from its JSON description."""
-    return _rebuild(described, {item.__name__: item for item in methods().values()})
+    known = {item.__name__: item for item in methods().values()}
+    return _rebuild(described, known, known)
 
 
-def _rebuild(described: Any, known: dict[str, type[D]]) -> D:
-    """Inverse of `Described.describe`: only classes of ours, only their own fields, plain values."""
+def _rebuild(described: Any, known: dict[str, type[D]], parts: dict[str, type[Any]]) -> D:
+    """Inverse of `Described.describe`: only classes of ours, only their own fields, plain values or `parts`."""
     if not isinstance(described, dict) or described.get("kind") not in known:
         raise Tampered(f"unknown part in a saved plan: {described!r}")
     kind = known[described["kind"]]
@@ -105,14 +106,14 @@ def _rebuild(described: Any, known: dict[str, type[D]]) -> D:
     if wanted != set(described) - {"kind"}:
         raise Tampered(f"{described['kind']} has the fields {sorted(wanted)}, the file says {described!r}")
     try:
-        return kind(**{name: _value(described[name]) for name in wanted})
-    except (InvalidInput, TypeError, ValueError) as error:
+        return kind(**{name: _value(described[name], parts) for name in wanted})
+    except (InvalidInput, Unsupported, TypeError, ValueError) as error:
         raise Tampered(f"the file describes an impossible {described['kind']}: {error}") from error
 
 
-def _value(value: Any) -> Any:
+def _value(value: Any, parts: dict[str, type[Any]]) -> Any:
     if isinstance(value, dict):
-        return _rebuild(value, cast(dict[str, type[Described]], {**curves(), **mechanisms()}))
+        return _rebuild(value, parts, parts)
     if isinstance(value, list):
-        return tuple(_value(item) for item in value)
+        return tuple(_value(item, parts) for item in value)
     return math.inf if value == "inf" else value

@@ -601,7 +601,7 @@ class Sealed:
     beside the same public view; what is absent from `public` is private.
     """
 
-    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__rows", "__x", "__y", "public")
+    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__owner", "__rows", "__x", "__y", "public")
 
     def __init__(
         self,
@@ -616,6 +616,7 @@ class Sealed:
         self.__rows, self.__let_go = rows, let_go
         self.__open = False
         self.__derived: dict[str, Any] = {}
+        self.__owner = ""
         self.public = public
 
     @property
@@ -648,6 +649,12 @@ class Sealed:
             self.__derived[name] = build(self)
         kept: T = self.__derived[name]
         return kept
+
+    def derive_for(self, owner: str) -> None:
+        """Forget what was derived for another owner: a name may stand for something else, under other bounds, there."""
+        if owner != self.__owner:
+            self.__derived.clear()
+            self.__owner = owner
 
     def __require_open(self, private: bool, part: str) -> None:
         if private and not self.__open:

@@ -60,6 +60,10 @@ class Method(Described):
             f"{self.name()} predicts from {self.serves.value}; call release.predict(graph), which is free"
         )
 
+    def chosen(self, state: State) -> tuple[Method, State]:
+        """Which method predicts, and its state: this one, unless it chose among others."""
+        return self, state
+
     def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
         """Class scores [n, c] from released state and, where `serves` says so, from features [n, d].
 

@@ -1,4 +1,4 @@
-"""Progress with an estimate of the time left, on anything that takes longer than two seconds."""
+"""Progress with an estimate of the time left: a bar on a terminal, and now and then a line in a log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -15,12 +16,15 @@ T = TypeVar("T")
 PATIENCE = 2.0
 """Seconds of work before a bar is worth showing."""
 
+INTERVAL = 30.0
+"""Seconds between two lines of a log."""
+
 _busy: ContextVar[bool] = ContextVar("busy", default=False)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars inside this block."""
+    """No progress is shown inside this block."""
     token = _busy.set(True)
     try:
         yield
@@ -29,15 +33,46 @@ def quiet() -> Iterator[None]:
 
 
 def track(items: Sequence[T], label: str, patience: float = PATIENCE) -> Iterator[T]:
-    """Yield `items`; after `patience` seconds show a bar on a terminal. Only the outermost bar is shown."""
-    if _busy.get() or os.environ.get("CI") or not sys.stderr.isatty():
+    """Yield `items`; show a bar on a terminal after `patience` seconds, and elsewhere a line every `INTERVAL` seconds.
+
+    Only the outermost is shown.
+    """
+    if _busy.get():
         yield from items
         return
     _busy.set(True)
     try:
-        yield from _shown(items, label, patience)
+        yield from _shown(items, label, patience) if _watched() else _logged(items, label)
     finally:
         _busy.set(False)
+
+
+def note(text: str) -> None:
+    """A line about the work to come, on stderr, unless it is to be quiet."""
+    if not _busy.get():
+        print(text, file=sys.stderr, flush=True)
+
+
+def _watched() -> bool:
+    """Whether somebody looks at a terminal."""
+    return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def _logged(items: Sequence[T], label: str) -> Iterator[T]:
+    start = told = time.monotonic()
+    for done, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - told >= INTERVAL and done < len(items):
+            told, spent = now, now - start
+            left = _duration(spent / done * (len(items) - done))
+            line = f"{label}: {done:,} of {len(items):,}, {_duration(spent)} so far, about {left} left"
+            print(line, file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    """As h:mm:ss."""
+    return str(timedelta(seconds=round(seconds)))
 
 
 def _shown(items: Sequence[T], label: str, patience: float) -> Iterator[T]:

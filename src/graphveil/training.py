@@ -85,10 +85,10 @@ def infer(
     Returns a release whose predictions are for `graph` and whose certificate speaks of `graph`.
     """
     plan = release.certificate.plan
-    method = release.method
+    method, kept = release.method.chosen(release.state)
 
     def serve(session: Session) -> State:
-        return method.serve(session, release.state)
+        return method.serve(session, kept)
 
     if type(method).serve is Method.serve:
         raise Unsupported(

@@ -59,7 +59,7 @@ def upheld() -> Iterator[Case]:
             adjacency = Adjacency.of(unit)
             made = 0
             for method in kind.specimens():
-                for pair in _pairs(unit):
+                for pair in pairs(unit):
                     proof = _proof(method, adjacency, pair)
                     if not proof:
                         continue
@@ -89,7 +89,8 @@ def _proof(method: Method, adjacency: Adjacency, pair: Pair) -> str:
 
 
 @lru_cache
-def _pairs(unit: Unit) -> tuple[Pair, ...]:
+def pairs(unit: Unit) -> tuple[Pair, ...]:
+    """Neighbouring graphs of a dozen nodes on which one unit moves a release as far as it can."""
     if unit is Unit.EDGE:
         return (replace(Pair.without_edge(_graph([(0, 1)]), 0, 1), what="the only edge of two nodes"),)
     between, hub = _graph([(0, 1), (0, 2)]), _graph([(0, other) for other in range(1, _NODES)])

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import numba
 import pytest
 import torch
+from click.testing import Result
+from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil.bench import runner
+from graphveil.bench import runner, table
 from graphveil.bench.spec import Spec, load
-from graphveil.core import InvalidInput
+from graphveil.cli import app
+from graphveil.core import GraphveilError, InvalidInput
 from graphveil.engine import Local, Ray
 
 
@@ -28,13 +35,23 @@ def make(*methods: dict[str, Any], **changes: Any) -> Spec:
 
 
 DPSGD = {"name": "dpsgd", "params": {"steps": 3}}
+TUNED = {**DPSGD, "grid": {"clip": [0.1, 0.2]}, "selection": "charged"}
 
 SLOW = """
-import sys
-from pathlib import Path
-from graphveil.bench import runner, spec
-runner.run(spec.load(sys.argv[1]), out=Path(sys.argv[2]))
+title = "slow"
+datasets = ["social"]
+unit = "node"
+delta = 1e-5
+epsilons = [2]
+seeds = [0, 1, 2, 3, 4, 5]
+[[method]]
+name = "dpsgd"
+params = {steps = 800}
 """
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(app, ["bench", *words])
 
 
 def stamps(out: Path) -> dict[str, int]:
@@ -84,26 +101,45 @@ def test_records_of_another_schema_do_not_count(tmp_path: Path) -> None:
     assert runner.finished(make(seeds=[0]), out=tmp_path) == []
 
 
-def test_killed_and_started_again(tmp_path: Path) -> None:
+def interrupted(tmp_path: Path, jobs: int, how: signal.Signals) -> tuple[Path, Path, int, str]:
+    """Six slow tasks, stopped, workers and all, when the first is done: the spec, the records, exit code and stderr."""
     out, path = tmp_path / "out", tmp_path / "slow.toml"
-    path.write_text(
-        'title = "slow"\ndatasets = ["social"]\nunit = "node"\ndelta = 1e-5\nepsilons = [2]\n'
-        f"seeds = {list(range(6))}\n"
-        '[[method]]\nname = "dpsgd"\nparams = {steps = 800}\n'
+    path.write_text(SLOW)
+    words = ["bench", "run", str(path), "--out", str(out), "--jobs", str(jobs)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphveil", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A background job of a shell ignores interrupts, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    process = subprocess.Popen([sys.executable, "-c", SLOW, str(path), str(out)])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not stamps(out) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    os.killpg(process.pid, how)
+    _, said = process.communicate()
+    return path, out, process.returncode, said
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_and_started_again(tmp_path: Path, jobs: int) -> None:
+    path, out, _, _ = interrupted(tmp_path, jobs, signal.SIGKILL)
     before = stamps(out)
     assert 1 <= len(before) < 6
-    spec = load(path)
-    records = runner.run(spec, out=out)
+    records = runner.run(load(path), out=out)
     after = stamps(out)
     assert len(records) == len(after) == 6
     assert {name: after[name] for name in before} == before
+
+
+def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None:
+    _, out, code, said = interrupted(tmp_path, 1, signal.SIGINT)
+    assert code == 130
+    assert f"stopped; what is finished is kept in {out}: the same command goes on from there" in said
+    assert "Traceback" not in said
+    assert 1 <= len(list(out.iterdir())) < 6
 
 
 def timeless(record: runner.Record) -> dict[str, Any]:
@@ -115,6 +151,7 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
         {"name": "dpsgd", "params": {"steps": 10}},
         {"name": "mlp", "params": {"epochs": 10, "hidden": 8}, "epsilons": ["inf"]},
         {"name": "gcn", "params": {"epochs": 5, "hidden": 8}, "epsilons": ["inf"]},
+        {"label": "tuned", **TUNED},
     )
     spec = make(*methods, datasets=["social"])
     alone = runner.run(spec, out=tmp_path / "1")
@@ -126,7 +163,7 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
 @pytest.mark.xdist_group("ray")
 def test_ray_gives_the_records_of_one_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")
-    spec = make({"name": "dpsgd", "params": {"steps": 5}}, seeds=[0, 1])
+    spec = make({"name": "dpsgd", "params": {"steps": 5}}, {"label": "tuned", **TUNED}, seeds=[0, 1])
     alone = runner.run(spec, out=tmp_path / "1")
     cluster = runner.run(spec, out=tmp_path / "2", engine=Ray())
     assert [timeless(record) for record in alone] == [timeless(record) for record in cluster]
@@ -169,19 +206,145 @@ def test_a_refused_task_is_recorded_and_tried_again(tmp_path: Path) -> None:
     assert changed == [f"{refused.task.key()}.json"]
 
 
-def test_any_other_error_stops_the_run_but_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = runner._train
+def test_any_other_error_is_recorded_too_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, spec = runner._train, make(seeds=[0, 1, 2])
 
     def breaks(graph: Any, task: Any) -> Any:
         if task.seed == 1:
             raise ZeroDivisionError("a bug")
         return train(graph, task)
 
-    monkeypatch.setattr(runner, "_train", breaks)
-    with pytest.raises(ZeroDivisionError):
-        runner.run(make(seeds=[0, 1, 2]), out=tmp_path)
-    assert len(stamps(tmp_path)) == 1
-    assert len(list(tmp_path.iterdir())) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_train", breaks)
+        first, broken, last = runner.run(spec, out=tmp_path)
+    assert re.fullmatch(r"ZeroDivisionError: a bug \(test_runner\.py, line \d+\)", broken.failure)
+    assert first.result is not None
+    assert last.result is not None
+    assert all(record.result for record in runner.run(spec, out=tmp_path))
+
+
+def test_a_lost_worker_is_said_in_a_sentence(tmp_path: Path) -> None:
+    class Broken(Local):
+        def stream(self, work: Any, shared: Any, items: Any) -> Generator[Any]:  # noqa: ARG002
+            yield from ()
+            raise BrokenProcessPool("killed")
+
+    with pytest.raises(GraphveilError, match="fewer --jobs"):
+        runner.run(make(), out=tmp_path, engine=Broken())
+
+
+def test_what_experiments_share_is_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = make(seeds=[0, 1]), make(DPSGD, MLP, seeds=[1, 2], epsilons=[2], unit="node", metric="f1")
+    found = runner.run_many([one, other], out=tmp_path)
+    assert [[record.task.seed for record in records] for records in found] == [[0, 1], [1, 1, 2, 2]]
+    assert len(stamps(tmp_path)) == 5
+    assert "2 experiments: 5 tasks, 0 done before, 5 to run" in capsys.readouterr().err
+    # Two of them failed: mlp has no finite epsilon at node level.
+    assert runner.run(one, out=tmp_path, progress=False) == found[0]
+    assert capsys.readouterr().err == ""
+    runner.run(other, out=tmp_path)
+    assert "t: 4 tasks, 2 done before, 2 to run" in capsys.readouterr().err
+    assert runner.progress_of(other, out=tmp_path) == {"title": "t", "tasks": 4, "done": 2, "failed": 2}
+
+
+def test_a_charged_choice_is_one_run_that_costs_what_was_asked(tmp_path: Path) -> None:
+    [record] = runner.run(make(TUNED, seeds=[0]), out=tmp_path)
+    assert record.task.method == "best"
+    assert [one["clip"] for one in record.task.params["candidates"]] == [0.1, 0.2]
+    assert record.result is not None
+    assert 1.9 < record.result.epsilon <= 2.0
+    assert record.result.chosen in record.task.params["candidates"]
+    assert runner.finished(make(TUNED, seeds=[0]), out=tmp_path) == [record]
+    [free, _] = runner.run(make({**TUNED, "selection": "free"}, seeds=[0]), out=tmp_path)
+    assert free.result is not None
+    assert free.result.noise < record.result.noise
+    assert free.result.chosen == {}
+
+
+def test_the_table_says_who_paid_for_the_search(tmp_path: Path) -> None:
+    spec = make(DPSGD, {**TUNED, "label": "paid"}, {**TUNED, "label": "free", "selection": "free"}, seeds=[0])
+    rows = table.summarise(spec, runner.run(spec, out=tmp_path))
+    assert [(row.method, row.selection, row.tuned.get("clip")) for row in rows[:2]] == [
+        ("dpsgd", "fixed", None), ("paid", "charged", [0.1, 0.2])
+    ]  # fmt: skip
+    assert (rows[2].selection, rows[2].tuned["clip"] in (0.1, 0.2)) == ("tuned on validation, cost not charged", True)
+
+
+def test_a_charged_choice_is_tested_elsewhere_by_its_winner(tmp_path: Path) -> None:
+    grid = {**GAP, "grid": {"hops": [1, 2]}}
+    [record] = runner.run(make(grid, unit="edge", seeds=[0], test_on=["chain-m"], selection="charged"), out=tmp_path)
+    assert record.result is not None
+    assert 1.9 < record.result.elsewhere["chain-m"].epsilon <= 2
+
+
+def test_the_quick_leaderboard_runs_every_method(tmp_path: Path) -> None:
+    out, results = tmp_path / "records", tmp_path / "table.json"
+    where = ("--out", str(out), "--results", str(results))
+    done = command("run", "leaderboard", "--quick", "--datasets", "chain-s", *where)
+    assert done.exit_code == 0, done.output
+    rows = json.loads(results.read_text())
+    assert [row["failure"] for row in rows if row["failed"]] == []
+    entries = [entry for entry in load("leaderboard").methods if "chain-s" in (entry.datasets or ("chain-s",))]
+    assert [row["method"] for row in rows] == [entry.label for entry in entries]
+    assert len(stamps(out)) == len(entries)
+
+
+def test_several_experiments_in_one_command(tmp_path: Path) -> None:
+    text = SLOW.replace("steps = 800", "steps = 2").replace('"social"', '"chain-s", "chain-m"')
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(text.replace("slow", name))
+    given = (str(tmp_path / "one.toml"), str(tmp_path / "two.toml"))
+    where = ("--out", str(tmp_path / "records"), "--results", str(tmp_path / "tables"), "--datasets", "chain-s")
+    done = command("run", *given, *where)
+    assert done.exit_code == 0, done.output
+    assert "2 experiments: 6 tasks" in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith(("one", "two"))] == ["one: one", "two: two"]
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"one.json", "two.json"}
+    both = json.loads(command("run", *given, *where, "--json", "--quiet").stdout)
+    assert [(name, [row["dataset"] for row in rows]) for name, rows in both.items()] == [
+        ("one", ["chain-s"]), ("two", ["chain-s"])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("smoke", "smok"), "unknown experiment 'smok'"),
+        (("smoke", "--datasets", "social,corra"), "no dataset 'corra' there; the datasets are: "),
+        (("smoke", "--results", "."), "is a folder"),
+        (("smoke", "floor", "--results", __file__), "cannot be written"),
+    ],
+    ids=["name", "dataset", "one-file", "one-folder"],
+)
+def test_mistakes_are_found_before_anything_runs(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = command("run", *words, "--out", str(tmp_path / "records"))
+    assert isinstance(done.exception, InvalidInput)
+    assert said in str(done.exception)
+    assert not (tmp_path / "records").exists()
+
+
+@pytest.mark.parametrize("name", ["run", "audit"])
+def test_an_unwritable_folder_is_one_sentence(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = command(name, "smoke", "--out", str(tmp_path / "file"))
+    assert isinstance(done.exception, InvalidInput)
+    assert "cannot be written" in str(done.exception)
+
+
+def test_nothing_to_show_says_what_to_do(tmp_path: Path) -> None:
+    done = command("show", "smoke", "--out", str(tmp_path))
+    assert isinstance(done.exception, InvalidInput)
+    assert "graphveil bench run smoke" in str(done.exception)
+
+
+def test_the_list_says_how_much_is_done(tmp_path: Path) -> None:
+    smoke = load("smoke")
+    runner.run(smoke, out=tmp_path, quick=True, progress=False)
+    rows = {row["name"]: row for row in json.loads(command("list", "--out", str(tmp_path), "--json").stdout)}
+    assert {"leaderboard", "smoke", "edge"} <= rows.keys()
+    assert rows["smoke"]["title"] == smoke.title
+    assert (rows["smoke"]["tasks"], rows["smoke"]["done"]) == (len(smoke.tasks()), len(smoke.tasks(quick=True)))
+    assert (rows["edge"]["done"], rows["edge"]["failed"]) == (0, 0)
 
 
 def test_quick_runs_are_part_of_the_full_run(tmp_path: Path) -> None:

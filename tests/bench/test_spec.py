@@ -155,6 +155,77 @@ def test_one_dataset_may_have_another_split(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_an_entry_may_have_another_split(tmp_path: Path) -> None:
+    text = GOOD.replace("seeds =", 'splits = {chain-s = "per_class"}\nseeds =')
+    own = f'{text}[[method]]\nname = "dpsgd"\nlabel = "public"\nsplit = "two_graphs"\n'
+    assert {task.split for task in read(tmp_path, own).tasks()} == {"per_class", "two_graphs"}
+    made = read(tmp_path, own)
+    assert {(cell.entry.label, made.split_of(cell)) for cell in made.cells()} == {
+        ("dpsgd", "per_class"), ("floor", "per_class"), ("public", "two_graphs")
+    }  # fmt: skip
+    needy = f'{text}[[method]]\nname = "census"\n'
+    with pytest.raises(InvalidInput, match="census needs a public graph; use split = 'two_graphs'"):
+        read(tmp_path, needy)
+    assert read(tmp_path, f'{needy}split = "two_graphs"\n').tasks()
+
+
+def test_a_grid_may_be_charged_as_one_run(tmp_path: Path) -> None:
+    """For the whole experiment or one entry; what has no grid stays as it is."""
+    free, charged = read(tmp_path, GOOD), read(tmp_path, GOOD.replace("seeds =", 'selection = "charged"\nseeds ='))
+    assert len(free.tasks()) == 2 * (2 * 4 + 1)
+    assert [(cell.entry.label, cell.charged, len(cell.points())) for cell in charged.cells()] == [
+        ("dpsgd", True, 1), ("dpsgd", True, 1), ("floor", False, 1)
+    ]  # fmt: skip
+    assert {task.method for task in charged.tasks()} == {"best", "mlp"}
+    assert len(charged.tasks()) == 2 * (2 + 1)
+    one = read(tmp_path, GOOD.replace("params = {steps = 3}", 'params = {steps = 3}\nselection = "charged"'))
+    assert [task.key() for task in one.tasks()] == [task.key() for task in charged.tasks()]
+    best = next(task for task in one.tasks() if task.method == "best")
+    assert [(p["learning_rate"], p["clip"]) for p in best.params["candidates"]] == [
+        (16.0, 0.1), (16.0, 1.0), (32.0, 0.1), (32.0, 1.0)
+    ]  # fmt: skip
+    assert spec.Task.model_validate_json(best.model_dump_json()) == best
+
+
+def test_a_search_that_cannot_be_charged_is_refused(tmp_path: Path) -> None:
+    text = f'{GOOD}[[method]]\nname = "heterpoisson"\nselection = "charged"\ngrid = {{clip = [0.1, 1.0]}}\n'
+    with pytest.raises(InvalidInput, match="selection is charged, but best cannot choose for heterpoisson"):
+        read(tmp_path, text)
+
+
+def test_a_part_of_an_experiment_has_the_same_tasks(tmp_path: Path) -> None:
+    text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]').replace("epsilons = [inf]", 'datasets = ["chain-l"]')
+    made = read(tmp_path, text)
+    for wanted, labels in (({"chain-s"}, {"dpsgd"}), ({"chain-l", "chain-m"}, {"dpsgd", "floor"})):
+        part = made.only(wanted)
+        assert part is not None
+        assert {entry.label for entry in part.methods} == labels
+        assert [task.key() for task in part.tasks()] == [
+            task.key() for task in made.tasks() if task.dataset in wanted
+        ]  # fmt: skip
+    assert made.only({"cora"}) is None
+
+
+def test_quick_takes_the_smallest_datasets() -> None:
+    made = spec.load("leaderboard")
+    quick = {task.dataset for task in made.tasks(quick=True)}
+    assert quick == {"chain-s", "chain-m", "chain-l", "chain-x", "chameleon-undirected", "cora"}
+    assert {task.key() for task in made.tasks(quick=True)} <= {task.key() for task in made.tasks()}
+
+
+def test_several_experiments_are_read_by_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (tmp_path / "smoke.toml").write_text(GOOD)
+    path = str(tmp_path / "mine.toml")
+    assert list(spec.load_many(["smoke", path, "smoke"])) == ["smoke", "mine"]
+    assert list(spec.load_many(["all"])) == spec.names()
+    with pytest.raises(InvalidInput, match="two experiments are called 'smoke'"):
+        spec.load_many(["smoke", str(tmp_path / "smoke.toml")])
+    assert list(spec.load_many(["floor", path], ["chain-s"])) == ["mine"]
+    with pytest.raises(InvalidInput, match=r"no dataset 'chain-m' there; the datasets are: chain-s"):
+        spec.load_many([path], ["chain-s", "chain-m"])
+
+
 def test_other_graphs_are_lines_of_their_own_but_no_runs(tmp_path: Path) -> None:
     plain = read(tmp_path, GOOD)
     made = read(tmp_path, GOOD.replace("seeds =", 'test_on = ["chain-m", "chain-l"]\nseeds ='))

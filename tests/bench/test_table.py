@@ -11,6 +11,8 @@ import pytest
 
 from graphveil.bench import runner, spec, table
 from graphveil.bench.spec import Spec
+from graphveil.core import InvalidInput
+from reported import row, write
 
 CLIPS = (0.1, 0.2, 0.4)
 
@@ -80,6 +82,7 @@ def test_spread_over_the_seeds() -> None:
     assert row.test == pytest.approx(0.5)
     assert row.std == pytest.approx(0.3)
     assert row.stderr == pytest.approx(0.3 / math.sqrt(3))
+    assert row.interval == pytest.approx(4.302653 * 0.3 / math.sqrt(3)), "Student's t with two degrees of freedom"
     assert (row.best, row.best_seed) == (0.8, 1)
     assert row.selection == "fixed"
 
@@ -94,6 +97,23 @@ def test_the_certificate_is_the_worst_over_the_seeds() -> None:
     made = make()
     [row] = table.summarise(made, [record(made, 0, 0, 0.5, 0.5, 1.5), record(made, 0, 1, 0.5, 0.5, 1.75)])
     assert (row.certificate_epsilon, row.sound_epsilon) == (1.75, 2.75)
+
+
+def test_time_is_the_median_and_memory_the_least() -> None:
+    made = make(seeds=[0, 1, 2], method=[{"name": "dpsgd"}])
+    runs = [
+        record(made, 0, seed, 0.5, 0.5).model_copy(update={"seconds": seconds, "peak_mb": peak})
+        for seed, (seconds, peak) in enumerate([(1.0, 900.0), (7.0, 700.0), (2.0, 800.0)])
+    ]
+    [row] = table.summarise(made, runs)
+    assert (row.seconds, row.peak_mb) == (2.0, 700.0)
+
+
+def test_soundness_is_stated_for_both_readings() -> None:
+    made = make(readings=["published"], method=[{"name": "dpsgd"}])
+    assert table.summarise(made, [record(made, 0, 0, 0.5, 0.5)])[0].soundness == "not proven; provable: 2.500"
+    sound = make(method=[{"name": "dpsgd"}])
+    assert table.summarise(sound, [record(sound, 0, 0, 0.5, 0.5)])[0].soundness == "proven"
 
 
 def test_a_half_run_point_does_not_compete() -> None:
@@ -195,3 +215,57 @@ def elsewhere(made: Spec, point: int, accuracy: float, rare_f1: float) -> runner
     away = {"chain-s": runner.Elsewhere(epsilon=1.25, sound_epsilon=1.75, scores=there)}
     result = known.result.model_copy(update={"val": val, "test": test, "elsewhere": away})
     return known.model_copy(update={"result": result})
+
+
+def test_the_board_sets_methods_against_datasets(tmp_path: Path) -> None:
+    made = make(datasets=["social", "chain-s"], epsilons=[2, 4], method=[{"name": "dpsgd"}])
+    cells = {(cell.dataset, cell.epsilon): cell for cell in made.cells()}
+    records = [
+        record(made, 0, seed, 0.5, test).model_copy(
+            update={"task": made.task(cells[place], cells[place].entry.points()[0], seed)}
+        )
+        for place, tests in {("social", 4.0): (0.7, 0.9), ("chain-s", 4.0): (0.5, 0.5), ("social", 2.0): (0.1,)}.items()
+        for seed, test in enumerate(tests)
+    ]
+    table.write(table.summarise(made, records), tmp_path / "t.json")
+    title, _, head, _, line = table.board([tmp_path / "t.json"], 4.0).splitlines()
+    assert title == "**node level, split random, ε = 4**"
+    assert head == "| method | audited ε | social | chain-s |"
+    assert line == "| dpsgd |  | 80.0 ± 127.1 | 50.0 ± 0.0 |"
+
+
+def kept(**changes: Any) -> dict[str, Any]:
+    """A line of an older file at epsilon 4."""
+    return row(**{"epsilon": 4.0, "certificate_epsilon": 4.0, "sound_epsilon": 4.0, **changes})
+
+
+def test_the_board_tells_claims_and_costs_apart(tmp_path: Path) -> None:
+    lines = [
+        kept(method="gap", test=0.5, std=None),
+        kept(method="gap", test=0.9, std=None, reading="published", audited=5.0, audit="REFUTED: canary_edge"),
+        kept(method="progap", test=None, std=None, seeds=0),
+        row(method="gcn", test=0.8, std=None, epsilon="inf", certificate_epsilon="inf", sound_epsilon="inf"),
+        row(method="hearsay", test=0.7, std=None, epsilon=8.0),
+    ]
+    said = table.board([write(tmp_path / "t.json", lines)], 4.0)
+    for line in ("| gap |  | 50.0 |", "| gap, published claim | > 5.000 REFUTED | 90.0 |", "| gcn, ε = ∞ |  | 80.0 |",
+                 "| progap |  | failed |"):  # fmt: skip
+        assert line in said
+    assert "hearsay" not in said, "it was run at another epsilon"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("", "not JSON"), ("{}", "holds no table"), ("[]", "holds no table"), ('[{"method": "gap"}]', "damaged at 0.")],
+    ids=["nothing", "object", "empty", "cut"],
+)
+def test_damaged_results_are_named(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(content)
+    for shown in (lambda: table.markdown([path]), lambda: table.board([path], 4.0)):
+        with pytest.raises(InvalidInput, match=said) as error:
+            shown()
+        assert "t.json" in str(error.value)
+    write(path, [row()])
+    with pytest.raises(InvalidInput, match="no result at epsilon 77; there are results at: 1"):
+        table.board([path], 77.0)

@@ -27,8 +27,9 @@ from graphveil.method import Method
 from graphveil.methods.eclipse import Eclipse
 from graphveil.methods.edgerand import EdgeRand
 from graphveil.methods.lapgraph import LapGraph
-from graphveil.methods.lpgnet import LpgNet, cluster_degrees
+from graphveil.methods.lpgnet import LpgNet
 from graphveil.methods.privgraph import PrivGraph
+from graphveil.nn.counts import cluster_degrees
 from graphveil.nn.low_rank import Core, Degrees, unflat
 from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.noise import Seeded

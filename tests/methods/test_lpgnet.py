@@ -22,7 +22,8 @@ from graphveil.datasets.synthetic import social
 from graphveil.graph import Graph, Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Tally
-from graphveil.methods.lpgnet import LpgNet, cluster_degrees, log_counts
+from graphveil.methods.lpgnet import LpgNet
+from graphveil.nn.counts import cluster_degrees, log_counts
 from graphveil.noise import Seeded
 from graphveil.session import Session
 from serving import served_elsewhere

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from pydantic import Field, ValidationError, model_validator
@@ -19,11 +22,11 @@ from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
 from graphveil.certificate import Release, class_f1, score
 from graphveil.core import GraphveilError, InvalidInput
 from graphveil.engine import HERE, Engine
-from graphveil.folders import write_whole as write_whole
+from graphveil.folders import write_whole
 from graphveil.graph import Graph
 from graphveil.method import Serves
-from graphveil.progress import quiet, track
-from graphveil.record import peak_mb, scored, validating, versions
+from graphveil.progress import note, quiet, track
+from graphveil.record import forget_peak, peak_mb, scored, validating, versions
 
 
 class Scores(Model):
@@ -56,6 +59,8 @@ class Result(Model):
     test: Scores
     elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)
     """By the names of the task's `test_on`."""
+    chosen: dict[str, Any] = Field(default_factory=dict)
+    """The method that a charged choice kept; empty where nothing was chosen."""
 
 
 class Record(Model):
@@ -68,7 +73,7 @@ class Record(Model):
     seconds: float
     """Time of training, calibration included, loading and scoring excluded; an encoder of an earlier task is reused."""
     peak_mb: float
-    """Largest memory of the process so far, earlier tasks included."""
+    """Largest memory of the process while it did this task; in older records, and not on Linux, since its start."""
     versions: dict[str, str]
 
     @model_validator(mode="after")
@@ -81,26 +86,72 @@ class Record(Model):
 def run(spec: Spec, *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True) -> list[Record]:
     """Run every task of `spec` that has no good record in `out` yet, on `engine`; give all records.
 
-    `quick` runs the first seed, each method's first epsilon and at most two grid points.
+    `quick` runs the smallest datasets, the first seed, each method's first epsilon and at most two grid points.
     """
+    return run_many([spec], out=out, engine=engine, quick=quick, progress=progress)[0]
+
+
+def run_many(
+    specs: Sequence[Spec], *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True
+) -> list[list[Record]]:
+    """`run` for several experiments, the records of each; a task that they share is run once."""
     out.mkdir(parents=True, exist_ok=True)
-    tasks = spec.tasks(quick)
-    records = {record.task.key(): record for record in finished(spec, out=out, quick=quick) if record.result}
-    pending = [task for task in tasks if task.key() not in records]
-    with nullcontext() if progress else quiet(), engine.opened(), closing(engine.stream(_finish, out, pending)) as done:
-        for _ in track(range(len(pending)), spec.title):
-            _, record = next(done)
+    listed = [_by_key(spec, quick) for spec in specs]
+    held = [_held(tasks, spec.metric, out) for spec, tasks in zip(specs, listed, strict=True)]
+    pending = {
+        key: task
+        for tasks, known in zip(listed, held, strict=True)
+        for key, task in tasks.items()
+        if key not in known or not known[key].result
+    }
+    total = len({key for tasks in listed for key in tasks})
+    label = specs[0].title if len(specs) == 1 else f"{len(specs)} experiments"
+    records = {key: record for known in held for key, record in known.items()}
+    with nullcontext() if progress else quiet():
+        note(f"{label}: {total:,} tasks, {total - len(pending):,} done before, {len(pending):,} to run")
+        order = sorted(pending.values(), key=lambda task: (task.dataset, task.seed))
+        for record in _stream(order, out, engine, label):
             records[record.task.key()] = record
+    return [[records[key] for key in tasks] for tasks in listed]
+
+
+def _stream(pending: Sequence[Task], out: Path, engine: Engine, label: str) -> Iterator[Record]:
+    """The records of all tasks, as they get done."""
+    with engine.opened(), closing(engine.stream(_finish, out, pending)) as done:
+        for _ in track(range(len(pending)), label):
+            try:
+                _, record = next(done)
+            except BrokenProcessPool:
+                raise GraphveilError(
+                    "a worker process was lost, perhaps for want of memory; what is finished is kept: give the same "
+                    "command again, with fewer --jobs"
+                ) from None
             # A worker of another machine wrote it there.
             if not _place(out, record.task).exists():
                 _write(out, record)
-    return [records[task.key()] for task in tasks]
+            yield record
 
 
-def finished(spec: Spec, *, out: Path, quick: bool = False) -> list[Record]:
+def finished(spec: Spec, *, out: Path) -> list[Record]:
     """The records of `spec` that are in `out` already, failures included."""
-    known = (_read(out, task) for task in spec.tasks(quick))
-    return [record for record in known if record is not None and _measured(record, spec.metric)]
+    return list(_held(_by_key(spec), spec.metric, out).values())
+
+
+def progress_of(spec: Spec, *, out: Path) -> dict[str, Any]:
+    """How many tasks there are, how many of them are done, and how many failed and will be tried again."""
+    tasks = _by_key(spec)
+    records = _held(tasks, spec.metric, out).values()
+    done = sum(record.result is not None for record in records)
+    return {"title": spec.title, "tasks": len(tasks), "done": done, "failed": len(records) - done}
+
+
+def _by_key(spec: Spec, quick: bool = False) -> dict[str, Task]:
+    return {task.key(): task for task in spec.tasks(quick)}
+
+
+def _held(tasks: Mapping[str, Task], metric: Metric, out: Path) -> dict[str, Record]:
+    known = {key: _read(out, task) for key, task in tasks.items()}
+    return {key: record for key, record in known.items() if record is not None and _measured(record, metric)}
 
 
 def _measured(record: Record, metric: Metric) -> bool:
@@ -119,6 +170,7 @@ def _read(out: Path, task: Task) -> Record | None:
 
 def _finish(out: Path, task: Task) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
+    forget_peak()
     result, failure, seconds = _attempt(task)
     record = Record(
         schema_version=SCHEMA,
@@ -147,8 +199,17 @@ def _attempt(task: Task) -> tuple[Result | None, str, float]:
         release = _train(graph, task)
         seconds = time.perf_counter() - start
         return _result(release, graph, task), "", seconds
-    except GraphveilError as error:
-        return None, f"{type(error).__name__}: {error}", time.perf_counter() - start
+    except Exception as error:  # Whatever it is, it must not cost the other tasks.
+        return None, _said(error), time.perf_counter() - start
+
+
+def _said(error: Exception) -> str:
+    """What went wrong; where it did, if it is no error of ours that speaks for itself."""
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, GraphveilError):
+        return said
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{said} ({Path(last.filename).name}, line {last.lineno})"
 
 
 def _train(graph: Graph, task: Task) -> Release:
@@ -166,6 +227,7 @@ def _train(graph: Graph, task: Task) -> Release:
 
 def _result(release: Release, graph: Graph, task: Task) -> Result:
     certificate, subject = release.certificate, scored(release, graph)
+    winner, _ = release.method.chosen(release.state)
     predicted = release.predict(None if subject is graph else subject)
     return Result(
         epsilon=certificate.epsilon,
@@ -175,6 +237,7 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
         val=_scores(predicted, subject, getattr(subject, validating(subject, graph))),
         test=_scores(predicted, subject, subject.test),
         elsewhere={name: _elsewhere(release, _other_graph(name), task) for name in task.test_on},
+        chosen={} if winner is release.method else winner.describe(),
     )
 
 

@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -27,14 +29,18 @@ from pydantic import (
 )
 
 from graphveil import datasets, discover
-from graphveil.core import InvalidInput, Reading, Unit
+from graphveil.core import InvalidInput, Reading, Unit, Unsupported
 from graphveil.method import Method, Serves
+from graphveil.methods.best import Best
 
 SCHEMA = 1
 """Version of tasks and records. Raise it when old records must not be mistaken for new ones."""
 
 QUICK_POINTS = 2
 """Grid points that a quick run tries."""
+
+QUICK_DATASETS = 6
+"""Of the experiment's datasets a quick run takes so many, the smallest."""
 
 T = TypeVar("T")
 
@@ -69,11 +75,12 @@ Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_distinct)]
 Metric = Literal["accuracy", "f1", "rare_f1"]
+Selection = Literal["free", "charged"]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class Model(BaseModel):
-    """Frozen, and deaf to keys it does not know."""
+    """Frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -112,9 +119,11 @@ class Entry(Model):
     params: dict[str, Any] = {}
     grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     datasets: Datasets | None = None
+    split: Split | None = None
     unit: Unit | None = None
     readings: Readings | None = None
     epsilons: Epsilons | None = None
+    selection: Selection | None = None
 
     @field_validator("name")
     @classmethod
@@ -173,6 +182,13 @@ class Cell:
     unit: Unit
     reading: Reading
     epsilon: float
+    charged: bool
+    """Whether searching the grid is paid for from the same epsilon."""
+
+    def points(self) -> tuple[Method, ...]:
+        """What is run: the entry's grid points, or, charged, one choice among all of them."""
+        grid = self.entry.points()
+        return (Best(grid),) if self.charged else grid
 
     @property
     def place(self) -> tuple[str, str, str, float]:
@@ -203,25 +219,26 @@ class Spec(Model):
     epsilons: Epsilons
     seeds: Seeds
     readings: Readings = (Reading.SOUND,)
+    selection: Selection = "free"
+    """Grids are searched for free (each point has the whole epsilon, and the table says so) or charged (`Best`)."""
     methods: tuple[Entry, ...] = Field(alias="method", min_length=1)
     published: tuple[Published, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        places = [cell.place for cell in self.cells()]
-        twice = {place for place in places if places.count(place) > 1}
+        cells = self.cells()
+        lines = Counter(cell.place for cell in cells)
+        twice = [place for place, times in lines.items() if times > 1]
         if twice:
             raise ValueError(f"method: two entries share the line {min(twice)}; give them different labels")
-        for cell in self.cells():
+        for cell in cells:
             if cell.unit not in discover.method(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
-            self._require_labels_for_test(discover.method(cell.entry.name))
-        for figure in self.published:
-            if figure.place not in places:
-                raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
-            if getattr(figure, self.metric) is None:
-                raise ValueError(f"published: {figure.place} needs the figure that this table shows, {self.metric}")
-        trained = {cell.dataset for cell in self.cells()}
+            self._require_labels_for_test(cell)
+            if cell.charged:
+                self._require_choice(cell)
+        self._require_lines_for_figures(lines)
+        trained = {cell.dataset for cell in cells}
         unused = self.splits.keys() - trained
         if unused:
             raise ValueError(f"splits: {min(unused)} is no dataset of this experiment")
@@ -229,12 +246,28 @@ class Spec(Model):
             self._possible_elsewhere(trained)
         return self
 
-    def _require_labels_for_test(self, kind: type[Method]) -> None:
+    def _require_lines_for_figures(self, lines: Collection[tuple[str, str, str, float]]) -> None:
+        """A published figure has a line to stand on, and is in the metric of the table."""
+        for figure in self.published:
+            if figure.place not in lines:
+                raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
+            if getattr(figure, self.metric) is None:
+                raise ValueError(f"published: {figure.place} needs the figure that this table shows, {self.metric}")
+
+    def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
-        if self.split == "two_graphs" and kind.serves is Serves.RELEASED:
+        kind, split = discover.method(cell.entry.name), self.split_of(cell)
+        if split == "two_graphs" and kind.serves is Serves.RELEASED:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
-        if self.split != "two_graphs" and kind.needs_public:
+        if split != "two_graphs" and kind.needs_public:
             raise ValueError(f"method: {kind.name()} needs a public graph; use split = 'two_graphs'")
+
+    def _require_choice(self, cell: Cell) -> None:
+        """A charged search must be one that can be paid for."""
+        try:
+            cell.points()
+        except Unsupported as error:
+            raise ValueError(f"method: selection is charged, but {error}") from None
 
     def _possible_elsewhere(self, trained: set[str]) -> None:
         """Other graphs are others, they share one delta, and no training node hides parts of them."""
@@ -247,11 +280,13 @@ class Spec(Model):
                 raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:
-        """The lines of the table, dataset by dataset; a quick run has each entry's first epsilon only."""
+        """The lines of the table, dataset by dataset; a quick run has small datasets and each entry's first epsilon."""
         names = dict.fromkeys([*self.datasets, *(name for entry in self.methods for name in entry.datasets or ())])
+        small = sorted(names, key=datasets.num_nodes)[: QUICK_DATASETS if quick else None]
         return [
-            Cell(dataset, tested, entry, entry.unit or self.unit, reading, epsilon)
+            Cell(dataset, tested, entry, entry.unit or self.unit, reading, epsilon, self._charges(entry))
             for dataset in names
+            if dataset in small
             for tested in (None, *self.test_on)
             for entry in self.methods
             if dataset in (entry.datasets or self.datasets)
@@ -259,13 +294,25 @@ class Spec(Model):
             for epsilon in (entry.epsilons or self.epsilons)[: 1 if quick else None]
         ]
 
+    def _charges(self, entry: Entry) -> bool:
+        return (entry.selection or self.selection) == "charged" and math.prod(map(len, entry.grid.values())) > 1
+
+    def only(self, wanted: Collection[str]) -> Self | None:
+        """The part of this experiment on the `wanted` datasets; None if it has none of them."""
+        entries = []
+        for entry in self.methods:
+            kept = tuple(name for name in entry.datasets or self.datasets if name in wanted)
+            entries += [entry.model_copy(update={"datasets": kept})] if kept else []
+        names = tuple(dict.fromkeys(name for entry in entries for name in entry.datasets or ()))
+        return self.model_copy(update={"datasets": names, "methods": tuple(entries)}) if names else None
+
     def task(self, cell: Cell, point: Method, seed: int) -> Task:
         """The run of one grid point of `cell` under one seed."""
         described = point.describe()
         described.pop("kind")
         return Task(
             dataset=cell.dataset,
-            split=self.splits.get(cell.dataset, self.split),
+            split=self.split_of(cell),
             seed=seed,
             method=point.name(),
             params=described,
@@ -276,6 +323,10 @@ class Spec(Model):
             test_on=self.test_on,
         )
 
+    def split_of(self, cell: Cell) -> Split:
+        """The entry's own split, else that of the dataset, else that of the experiment."""
+        return cell.entry.split or self.splits.get(cell.dataset, self.split)
+
     def delta_on(self, dataset: str) -> float:
         """Delta for one dataset."""
         return datasets.num_nodes(dataset) ** -1.1 if self.delta == "n^-1.1" else float(self.delta)
@@ -285,7 +336,7 @@ class Spec(Model):
         found = [
             self.task(cell, point, seed)
             for cell in self.cells(quick)
-            for point in cell.entry.points()[: QUICK_POINTS if quick else None]
+            for point in cell.points()[: QUICK_POINTS if quick else None]
             for seed in self.seeds[: 1 if quick else None]
         ]
         once = {task.key(): task for task in found}
@@ -297,12 +348,32 @@ def load(path_or_name: str | Path) -> Spec:
     path = _locate(path_or_name)
     try:
         return Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
     except ValidationError as error:
         raise InvalidInput("\n".join(f"{path}: {line}" for line in _complaints(error))) from None
+
+
+def load_many(wanted: Sequence[str], datasets: Collection[str] | None = None) -> dict[str, Spec]:
+    """Experiments by name; "all" stands for every packaged one. With `datasets`, those parts of them that use these."""
+    listed = dict.fromkeys(one for given in wanted for one in (names() if given == "all" else [given]))
+    specs: dict[str, Spec] = {}
+    for given in listed:
+        name = Path(given).stem if given.endswith(".toml") else given
+        if name in specs:
+            raise InvalidInput(f"two experiments are called {name!r}; run them one by one")
+        specs[name] = load(given)
+    if datasets is None:
+        return specs
+    known = {cell.dataset for spec in specs.values() for cell in spec.cells()}
+    for unknown in sorted(set(datasets) - known):
+        raise InvalidInput(f"no dataset {unknown!r} there; the datasets are: {', '.join(sorted(known))}")
+    parts = {name: spec.only(datasets) for name, spec in specs.items()}
+    return {name: part for name, part in parts.items() if part is not None}
 
 
 def names() -> list[str]:
@@ -333,9 +404,14 @@ def _complaints(error: ValidationError) -> list[str]:
     return lines
 
 
-def _typed(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+@lru_cache
+def _hints(kind: type[Method]) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _typed(kind: type[Method], values: Mapping[str, Any]) -> dict[str, Any]:
     """Hyper-parameters in their declared types: 16 and 16.0 must be one task, and "16" an error."""
-    hints, known = get_type_hints(kind), [item.name for item in fields(kind)]
+    hints, known = _hints(kind), [item.name for item in fields(kind)]
     typed = {}
     for key, value in values.items():
         if key not in known:

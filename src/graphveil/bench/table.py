@@ -6,13 +6,25 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from json import dumps, loads
+from json import dumps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from graphveil.bench.runner import Elsewhere, Record, Result, write_whole
+from graphveil.bench import kept
+from graphveil.bench.audits import CONFIDENCE, Audited, rounded_down
+from graphveil.bench.kept import REFUTED, Line
+from graphveil.bench.runner import Elsewhere, Record, Result
 from graphveil.bench.spec import Cell, Metric, Published, Spec
+from graphveil.bounds import Finding
+from graphveil.core import InvalidInput, Reading
+from graphveil.folders import write_whole
 
+NOTHING: Mapping[str, Finding] = MappingProxyType({})
+_AUDITED = (
+    "Audited ε: an attack on the same claim, on graphs of a dozen nodes, certified that ε is larger than this. Each "
+    f"bound holds with {CONFIDENCE:.0%} confidence on its own: of a hundred, one may be too high."
+)
 Runs = dict[int, Result]
 """The results of one grid point, by seed."""
 
@@ -24,11 +36,14 @@ class Row:
     `dataset` reads "a -> b" where a model of a is tested on all of b; the epsilons are then those of b.
     `validation` (on a), `test` and all that follows from them are in `metric`.
     `params` are all hyper-parameters of the chosen grid point, `tuned` those that the grid searched.
-    `stderr` is std / sqrt(seeds); `best` is the luckiest seed's test score, which some papers print.
-    The epsilons are the largest over the seeds; `failed` counts runs of the line that gave no result.
+    `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
+    `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
+    `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
+    `seconds` is the median over the seeds, `peak_mb` their least; `failed` counts runs of the line without a result.
     """
 
     dataset: str
+    split: str
     method: str
     unit: str
     reading: str
@@ -43,22 +58,31 @@ class Row:
     test: float | None
     std: float | None
     stderr: float | None
+    interval: float | None
     best: float | None
     best_seed: int | None
     certificate_epsilon: float | None
     sound_epsilon: float | None
+    soundness: str
+    audited: float | None
+    audit: str
     published: float | None
     source: str
     difference: float | None
+    seconds: float | None
+    peak_mb: float | None
     failed: int
     failure: str
 
 
-def summarise(spec: Spec, records: Iterable[Record]) -> list[Row]:
-    """One row per line of the table for which there are records; each at its best grid point on validation."""
+def summarise(spec: Spec, records: Iterable[Record], findings: Mapping[str, Finding] = NOTHING) -> list[Row]:
+    """One row per line of the table for which there are records; each at its best grid point on validation.
+
+    `findings`: of the experiment's audits, by claim (`audits.by_claim`).
+    """
     known = {record.task.key(): record for record in records}
     figures = {item.place: item for item in spec.published}
-    rows = (_row(spec, cell, known, figures.get(cell.place)) for cell in spec.cells())
+    rows = (_row(spec, cell, known, figures.get(cell.place), findings) for cell in spec.cells())
     return [row for row in rows if row.seeds or row.failed]
 
 
@@ -73,17 +97,73 @@ def show(rows: Sequence[Row], json: bool = False) -> str:
 
 
 def markdown(paths: Sequence[Path]) -> str:
-    """Kept results (see `write`) as one Markdown table: a line per dataset and method, a column per epsilon."""
-    rows = [row for path in paths for row in loads(path.read_text(encoding="utf-8"))]
-    epsilons = sorted({float(row["epsilon"]) for row in rows})
-    lines: dict[tuple[str, ...], dict[float, str]] = {}
-    for row in rows:
-        place = (row["dataset"], row["method"], row["unit"], row["reading"])
-        spread = "" if row["std"] is None else f" ± {100 * row['std']:.1f}"
-        lines.setdefault(place, {})[float(row["epsilon"])] = f"{100 * row['test']:.1f}{spread}"
+    """Kept results (see `write`) as one Markdown table: a line per dataset and method, a column per epsilon.
+
+    A cell is the mean and the standard deviation over seeds, in per cent.
+    """
+    found = [line for path in paths for line in kept.load(path)]
+    epsilons = sorted({line.epsilon for line in found})
+    cells: dict[tuple[str, ...], dict[float, str]] = {}
+    for line in found:
+        place = (line.dataset, line.method, line.unit, line.reading)
+        cells.setdefault(place, {})[line.epsilon] = _mean(line, line.std)
     head = ["dataset", "method", "unit", "reading", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
-    body = [[*place, *(cells.get(epsilon, "") for epsilon in epsilons)] for place, cells in lines.items()]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
+    return _lined(head, [[*place, *(mine.get(epsilon, "") for epsilon in epsilons)] for place, mine in cells.items()])
+
+
+def board(paths: Sequence[Path], epsilon: float) -> str:
+    """Kept results at one epsilon in Markdown: a table per unit, split and metric, methods against datasets.
+
+    What was run at one epsilon only, because it spends nothing or protects nothing, is shown at every one, with its
+    own.
+    """
+    found = [line for path in paths for line in kept.load(path)]
+    run_at: dict[str, set[float]] = {}
+    for line in found:
+        run_at.setdefault(line.method, set()).add(line.epsilon)
+    shown = [line for line in found if line.epsilon == epsilon or (line.free and len(run_at[line.method]) == 1)]
+    if all(line.free for line in shown):
+        known = ", ".join(f"{value:g}" for value in sorted({line.epsilon for line in found if not line.free}))
+        raise InvalidInput(f"no result at epsilon {epsilon:g}; there are results at: {known or 'none that spends any'}")
+    groups: dict[str, list[Line]] = {}
+    for line in shown:
+        split = f", split {line.split}" if line.split else ""
+        metric = "" if line.metric == "accuracy" else f", {line.metric}"
+        groups.setdefault(f"**{line.unit} level{split}, ε = {epsilon:g}{metric}**", []).append(line)
+    tables = [f"{title}\n\n{_matrix(mine)}" for title, mine in groups.items()]
+    return "\n\n".join([*tables, _AUDITED] if any(line.audited is not None for line in shown) else tables)
+
+
+def _matrix(lines: Sequence[Line]) -> str:
+    """Mean and 95 % half-width in per cent by method and dataset; what audits certified stands beside the method."""
+    names = list(dict.fromkeys(line.dataset for line in lines))
+    methods: dict[str, list[Line]] = {}
+    for line in lines:
+        methods.setdefault(line.full_label, []).append(line)
+    body = []
+    for label, mine in methods.items():
+        cells = {line.dataset: _mean(line, line.half_width) for line in mine}
+        body.append([label, _certified(mine), *(cells.get(name, "") for name in names)])
+    return _lined(["method", "audited ε", *names], body)
+
+
+def _certified(lines: Sequence[Line]) -> str:
+    """What stands for all datasets of a method: a refutation, else the least bound, which holds for each."""
+    audited = [line for line in lines if line.audited is not None]
+    told = min(audited, key=lambda line: (not line.refuted, line.audited), default=None)
+    return "" if told is None else _audited(told.audited, told.audit)
+
+
+def _mean(line: Line, spread: float | None) -> str:
+    if line.test is None:
+        return "failed"
+    return f"{100 * line.test:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
+
+
+def _lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
@@ -92,8 +172,10 @@ def write(rows: Sequence[Row], path: Path) -> None:
     write_whole(path, _plain(rows))
 
 
-def _row(spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published | None) -> Row:
-    points = cell.entry.points()
+def _row(
+    spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published | None, findings: Mapping[str, Finding]
+) -> Row:
+    points = cell.points()
     held = [
         {seed: record for seed in spec.seeds if (record := known.get(spec.task(cell, point, seed).key()))}
         for point in points
@@ -101,41 +183,57 @@ def _row(spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published 
     results = [{seed: record.result for seed, record in runs.items() if record.result} for runs in held]
     failures = [record.failure for runs in held for record in runs.values() if record.failure]
     chosen = _choose(results, spec.metric)
-    runs = results[chosen]
+    runs, good = results[chosen], [record for record in held[chosen].values() if record.result]
     found = {seed: _tested(result, cell.test_on) for seed, result in runs.items()}
-    tests = {seed: float(getattr(item.scores, spec.metric)) for seed, item in found.items()}
-    spent = [item.epsilon for item in found.values()]
+    spent = max((item.epsilon for item in found.values()), default=None)
+    sound = max((item.sound_epsilon for item in found.values()), default=None)
+    finding = findings.get(Audited.of(spec.task(cell, points[chosen], spec.seeds[0])).key())
+    scores = _spread({seed: float(getattr(item.scores, spec.metric)) for seed, item in found.items()})
     printed = getattr(figure, spec.metric) if figure else None
-    mean = statistics.fmean(tests.values()) if tests else None
-    std = statistics.stdev(tests.values()) if len(tests) > 1 else None
     described = points[chosen].describe()
     described.pop("kind")
     return Row(
         dataset=cell.graphs,
+        split=spec.split_of(cell),
         method=cell.entry.label,
         unit=cell.unit.value,
         reading=cell.reading.value,
         epsilon=cell.epsilon,
         delta=spec.delta_on(cell.dataset),
-        selection=_selection(len(points), max((result.epsilon for result in runs.values()), default=math.inf)),
+        selection="charged" if cell.charged else _selection(len(points), runs.values()),
         params=described,
-        tuned={key: described[key] for key in cell.entry.grid},
+        # A charged choice differs from seed to seed: what it chose from.
+        tuned={key: list(values) if cell.charged else described[key] for key, values in cell.entry.grid.items()},
         seeds=len(runs),
         metric=spec.metric,
         validation=_validation(runs, spec.metric) if runs else None,
-        test=mean,
-        std=std,
-        stderr=None if std is None else std / math.sqrt(len(tests)),
-        best=max(tests.values(), default=None),
-        best_seed=max(tests, key=tests.__getitem__, default=None),
-        certificate_epsilon=max(spent, default=None),
-        sound_epsilon=max((item.sound_epsilon for item in found.values()), default=None),
+        **scores,
+        certificate_epsilon=spent,
+        sound_epsilon=sound,
+        soundness=_soundness(cell.reading, spent, sound),
+        audited=None if finding is None else finding.lower,
+        audit="" if finding is None else _audit(finding),
         published=printed,
         source=figure.source if figure else "",
-        difference=None if printed is None or mean is None else mean - printed,
+        difference=None if printed is None or scores["test"] is None else scores["test"] - printed,
+        seconds=statistics.median(record.seconds for record in good) if good else None,
+        peak_mb=min((record.peak_mb for record in good), default=None),
         failed=len(failures),
         failure=failures[0] if failures else "",
     )
+
+
+def _spread(tests: Mapping[int, float]) -> dict[str, Any]:
+    """Mean and spread of the test scores by seed, and the luckiest: the fields of a row that follow from them alone."""
+    std = statistics.stdev(tests.values()) if len(tests) > 1 else None
+    return {
+        "test": statistics.fmean(tests.values()) if tests else None,
+        "std": std,
+        "stderr": None if std is None else std / math.sqrt(len(tests)),
+        "interval": kept.half_width(std, len(tests)),
+        "best": max(tests.values(), default=None),
+        "best_seed": max(tests, key=tests.__getitem__, default=None),
+    }
 
 
 def _tested(result: Result, test_on: str | None) -> Elsewhere:
@@ -159,10 +257,33 @@ def _validation(runs: Runs, metric: Metric) -> float:
     return statistics.fmean(getattr(result.val, metric) for result in runs.values())
 
 
-def _selection(points: int, spent: float) -> str:
+def _soundness(reading: Reading, claimed: float | None, provable: float | None) -> str:
+    """Whether what is claimed can be proven, and else what can."""
+    if claimed is None or provable is None:
+        return ""
+    if reading is Reading.SOUND or provable <= claimed:
+        return "proven"
+    return f"not proven; provable: {_rounded_up(provable)}"
+
+
+def _audit(finding: Finding) -> str:
+    """How a lower bound was found; one above the claim comes first."""
+    how = f"{finding.attack} ({finding.counts}, {finding.runs} runs, {finding.confidence:.0%} confidence)"
+    return f"{REFUTED}: {how}" if finding.verdict == "refuted" else how
+
+
+def _audited(lower: float | None, audit: str) -> str:
+    """A lower bound in a few characters; one that refutes its claim says so."""
+    if lower is None:
+        return ""
+    return f"> {rounded_down(lower)}" + (f" {REFUTED}" if audit.startswith(REFUTED) else "")
+
+
+def _selection(points: int, results: Iterable[Result]) -> str:
     """How the hyper-parameters were found, and whether that cost privacy nobody charged."""
     if points == 1:
         return "fixed"
+    spent = max((result.epsilon for result in results), default=math.inf)
     # Even with public labels each grid point is a release of its own: comparing k of them spends k times.
     return "tuned on validation (free)" if spent == 0 else "tuned on validation, cost not charged"
 
@@ -183,6 +304,7 @@ def _line(row: Row) -> dict[str, str]:
         "epsilon": f"{row.epsilon:g}",
         "certified": _rounded_up(row.certificate_epsilon),
         "provable": _rounded_up(row.sound_epsilon),
+        "audited": _audited(row.audited, row.audit),
         "seeds": str(row.seeds),
         "metric": "" if row.metric == "accuracy" else row.metric,
         "val": _percent(row.validation),
@@ -192,6 +314,8 @@ def _line(row: Row) -> dict[str, str]:
         "published": _percent(row.published),
         "difference": "" if row.difference is None else f"{100 * row.difference:+.2f}",
         "source": row.source,
+        "seconds": "" if row.seconds is None else f"{row.seconds:.1f}",
+        "MB": "" if row.peak_mb is None else f"{row.peak_mb:.0f}",
         "hyper-parameters": " ".join(f"{key}={value}" for key, value in row.tuned.items()),
         "selection": row.selection,
         "failed": f"{row.failed}: {row.failure}" if row.failed else "",

@@ -20,8 +20,10 @@ from torch.nn.functional import one_hot
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
 from graphveil.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
+from graphveil.mechanisms.tally import Tally
 from graphveil.method import Method, State
 from graphveil.nn.aggregate import neighbour_sum
+from graphveil.nn.counts import cluster_degrees, log_counts
 from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
@@ -36,12 +38,14 @@ _MOST = 64
 
 
 class Channel(StrEnum):
-    """What carries the messages. SUMS: noisy sums, one release a hop. PAIRS: every pair of nodes says whether it is an
-    edge through randomised response, once for all hops. PAIRS is better where n e^-epsilon is small: few nodes, or
-    large epsilon.
+    """What carries the messages. SUMS: sums with Gaussian noise, one release a hop. COUNTS: neighbours counted by their
+    likeliest class with geometric noise, one release a hop: less noise at the same (epsilon, delta), and a weaker
+    guarantee elsewhere on its curve. PAIRS: every pair of nodes says whether it is an edge through randomised response,
+    once for all hops; better where n e^-epsilon is small: few nodes, or large epsilon.
     """
 
     SUMS = "sums"
+    COUNTS = "counts"
     PAIRS = "pairs"
 
 
@@ -51,7 +55,8 @@ class Hearsay(Method):
 
     Row j of M [n, c + 1] is node j's label if it trains and its belief otherwise, less 1/c, beside a constant whose sum
     counts neighbours: sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With
-    `channel` = "pairs" Z = B M for a graph B released by randomised response with epsilon 1/noise for every pair.
+    `channel` = "pairs" Z = B M for a graph B released by randomised response with epsilon 1/noise for every pair. With
+    "counts" Z [n, c] counts neighbours by label, or by likeliest class, with two-sided geometric noise of scale noise.
     """
 
     units = frozenset({Unit.EDGE})
@@ -80,6 +85,9 @@ class Hearsay(Method):
         # Nobody published a claim for it, so both readings are the sound one.
         if self.channel == Channel.SUMS:
             return replace(sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why=_WHY), reading=reading)
+        if self.channel == Channel.COUNTS:
+            tally = Tally(noise, marks=2 if adjacency.undirected else 1)
+            return Plan(adjacency, reading, (Step("hop", tally, tally.curve(1), self.hops, why=_WHY),))
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
@@ -112,30 +120,30 @@ class Hearsay(Method):
         """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop."""
         inputs, hear = standard(beliefs), self._channel(session)
         for hop in range(self.hops):
-            inputs = torch.cat([inputs, one_scale(hear(self.said(session.public, beliefs)))], dim=1)
+            inputs = torch.cat([inputs, hear(told_by(session.public, beliefs))], dim=1)
             beliefs = predicted(head(hop, inputs), inputs).log_softmax(dim=1)
         return beliefs
 
     def _channel(self, session: Session) -> Callable[[Tensor], Tensor]:
-        """From what every node says, [n, k], to what every node hears, [n, k]."""
+        """From what every node tells, [n, c], to what every node makes of what it hears, [n, k]."""
         if self.channel == Channel.SUMS:
-            return lambda rows: session.release("hop", partial(messages, rows=rows))
+            return lambda told: one_scale(session.release("hop", partial(messages, rows=self.said(told))))
+        if self.channel == Channel.COUNTS:
+            return partial(_counted, session)
         act, nodes = session.plan.step("pairs").act, session.public.num_nodes
         assert isinstance(act, FlippedEdges)
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MOST * nodes / (2 if act.undirected else 1)
         answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
         graph = graph_of(answers, nodes, act.undirected)
-        return lambda rows: neighbour_sum(graph, rows).float()
+        return lambda told: one_scale(neighbour_sum(graph, self.said(told)).float())
 
-    def said(self, public: Public, beliefs: Tensor) -> Tensor:
-        """M: what every node tells its neighbours, [n, c + 1], rows no longer than 1."""
-        classes = public.num_classes
-        told = beliefs.exp()
-        told[public.train] = one_hot(public.labels()[public.train], classes).to(told.dtype)
+    def said(self, told: Tensor) -> Tensor:
+        """M: what every node tells its neighbours, [n, c + 1], rows no longer than 1; told: [n, c], in the simplex."""
+        nodes, classes = told.shape
         # A single class tells nothing, whatever its length.
         stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
-        counts = torch.full((public.num_nodes, 1), self.degree**0.5)
+        counts = torch.full((nodes, 1), self.degree**0.5)
         return torch.cat([stretch * (told - 1 / classes), counts], dim=1)
 
     def _head(self, width: int, classes: int) -> Perceptron:
@@ -144,4 +152,22 @@ class Hearsay(Method):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(folds=2, hidden=4, head=4)
-        return small, replace(small, hops=2, degree=0.0), replace(small, hops=2, channel="pairs")
+        others = (replace(small, hops=2, channel=channel) for channel in ("pairs", "counts"))
+        return small, replace(small, hops=2, degree=0.0), *others
+
+
+def told_by(public: Public, beliefs: Tensor) -> Tensor:
+    """What every node is, as far as is known: its label if it trains, else its belief, [n, c]; beliefs: logarithms."""
+    told = beliefs.exp()
+    told[public.train] = one_hot(public.labels()[public.train], public.num_classes).to(told.dtype)
+    return told
+
+
+def _counted(session: Session, told: Tensor) -> Tensor:
+    """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1]."""
+    act = session.plan.step("hop").act
+    assert isinstance(act, Tally)
+    counts = session.release("hop", partial(cluster_degrees, scores=told)).reshape(told.shape).float()
+    return torch.cat(
+        [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, act.scale)], dim=1
+    )

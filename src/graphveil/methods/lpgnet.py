@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
-from graphveil.graph import Public, Sealed
-from graphveil.mechanisms.tally import Marks, Tally, ends
+from graphveil.graph import Public
+from graphveil.mechanisms.tally import Tally
 from graphveil.method import State
+from graphveil.nn.counts import cluster_degrees, log_counts
 from graphveil.nn.edge_method import NO_NODES, EncoderMethod
 from graphveil.nn.features import Scaling, standard
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
@@ -91,25 +91,3 @@ class LpgNet(EncoderMethod):
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(hidden=4, head=4, epochs=2)
         return small, replace(small, levels=2)
-
-
-def cluster_degrees(sealed: Sealed, scores: Tensor) -> Marks:
-    """Query: every node counts its neighbours by their likeliest class under the public `scores` [n, c].
-
-    Cells: node * c + class. An edge marks one cell of either end, an arc one of its target.
-    """
-    (nodes, classes), clusters = scores.shape, scores.argmax(dim=1).numpy()
-    undirected = sealed.public.undirected
-    sources, targets = ends(sealed.adj, undirected)
-    cells = [targets * classes + clusters[sources]]
-    if undirected:
-        cells.append(sources * classes + clusters[targets])
-    return Marks(np.stack(cells, axis=1), nodes * classes)
-
-
-def log_counts(counts: Tensor, scale: float) -> Tensor:
-    """log(1 + scale + max(count, 0)), rows less their mean, on one common scale, [n, c].
-
-    Counts below the noise differ little then, and so do those of hubs.
-    """
-    return standard(torch.log(1 + scale + counts.clamp(min=0).float()))

@@ -1,18 +1,18 @@
-"""Self-contained HTML: the one-page summary of a run. Opens offline; no scripts, no remote files."""
+"""The one-page summary of a single run, and the demonstration."""
 
 from __future__ import annotations
 
-import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from graphveil.certificate import Release
 from graphveil.core import Unit
 from graphveil.progress import track
+from graphveil.report.charts import bars as drawn
+from graphveil.report.templates import render
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,15 @@ class Bar:
     epsilon: float
 
 
-def summary(release: Release, bars: list[Bar]) -> str:
-    """The page of one release: guarantee, accuracy beside the baselines, what was asked of the data."""
-    environment = Environment(
-        loader=PackageLoader("graphveil", "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+def summary(release: Release, bars: Sequence[Bar], scores_are_private: bool | None = None) -> str:
+    """The page of one release: guarantee, accuracy beside the baselines, what was asked of the data.
+
+    `scores_are_private`: whether the bars tell of private labels; by default they do unless only edges are protected.
+    """
     certificate = release.certificate
-    page: str = environment.get_template("summary.html").render(
+    private = certificate.plan.adjacency.unit is not Unit.EDGE if scores_are_private is None else scores_are_private
+    return render(
+        "summary.html",
         release=release,
         certificate=certificate,
         plan=certificate.plan,
@@ -38,10 +40,9 @@ def summary(release: Release, bars: list[Bar]) -> str:
         epsilon=shown(certificate.epsilon),
         sound_epsilon=shown(certificate.sound_epsilon),
         bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": shown(bar.epsilon)} for bar in bars],
-        chart=_chart(bars),
-        scores_are_private=certificate.plan.adjacency.unit is not Unit.EDGE,
+        chart=drawn([(bar.label, bar.accuracy) for bar in bars], "Test accuracy of each method"),
+        scores_are_private=private,
     )
-    return page
 
 
 def demonstrate(out: Path) -> str:
@@ -65,28 +66,10 @@ def demonstrate(out: Path) -> str:
         lines.append(f"{label:<24} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")
     page = out / "summary.html"
-    page.write_text(summary(release, bars))
+    page.write_text(summary(release, bars), encoding="utf-8")
     return "\n".join([*lines, "", release.certificate.card(), "", f"release  {folder}", f"summary  {page}"])
 
 
 def shown(epsilon: float) -> str:
     """Epsilon for people, rounded up."""
     return "infinite" if epsilon == math.inf else f"{math.ceil(epsilon * 1e3 - 1e-9) / 1e3:.3f}"
-
-
-def _chart(bars: list[Bar]) -> str:
-    """Horizontal bars as inline SVG; one hue, so that it reads in print and without colour."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 0.5 + 0.45 * len(bars)), layout="constrained")
-    axes = figure.subplots()
-    heights = [bar.accuracy for bar in bars]
-    places = axes.barh([bar.label for bar in bars], heights, color="#33658a")
-    axes.bar_label(places, [f"{height:.1%}" for height in heights], padding=4)
-    axes.set_xlim(0, 1.12)
-    axes.invert_yaxis()
-    axes.spines[["top", "right", "bottom"]].set_visible(False)
-    axes.set_xticks([])
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
-    return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]

@@ -1,0 +1,147 @@
+"""Attacks the claims of an experiment, so that every epsilon of its table has a certified lower bound beside it.
+
+What is attacked is the method with the table's hyper-parameters, unit, reading, epsilon and delta, on the small graphs
+of the court (`upheld.pairs`, undirected), where one unit moves a release as far as it can and hundreds of runs take
+seconds. So a bound is about the claim on these graphs, not about the run on a dataset: noise and sampling rates are
+others there if the plan depends on the number of nodes. Each bound holds with `CONFIDENCE` on its own: of a hundred,
+one may be too high. A finding is kept, as records are, when code changes; without its folder all is attacked anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from graphveil import discover, upheld
+from graphveil.auditing import Claim, judge
+from graphveil.bench.spec import Delta, Epsilon, Model, Spec, Task
+from graphveil.bounds import Finding
+from graphveil.core import Reading, Unit
+from graphveil.engine import HERE, Engine
+from graphveil.folders import write_whole
+from graphveil.progress import track
+
+RUNS = 400
+"""On both graphs together. Such a number certifies 4.04 at most, unless all that is released is one Gaussian sum."""
+CONFIDENCE = 0.99
+FOLDER = "audits"
+"""Where audits lie in the folder of an experiment's records."""
+
+
+class Audited(Model):
+    """What a line of a table claims: two lines on different datasets may claim the same."""
+
+    method: str
+    params: dict[str, Any]
+    unit: Unit
+    reading: Reading
+    epsilon: Epsilon
+    delta: Delta
+
+    @classmethod
+    def of(cls, task: Task) -> Audited:
+        """The claim of a training run."""
+        return cls(**{name: getattr(task, name) for name in cls.model_fields})
+
+    def key(self) -> str:
+        """SHA-256 of the claim."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Audit(Model):
+    """A claim, and what attacking it certified, or why it was not attacked."""
+
+    claim: Audited
+    finding: dict[str, Any] | None
+    failure: str = ""
+
+    def found(self) -> Finding | None:
+        """The finding, if there is one."""
+        return None if self.finding is None else Finding.rebuild(self.finding)
+
+    def row(self) -> dict[str, Any]:
+        """A line for people."""
+        claim, found = self.claim, self.found()
+        return {
+            "method": claim.method,
+            "unit": claim.unit.value,
+            "reading": claim.reading.value,
+            "epsilon": claim.epsilon,
+            "above": "" if found is None else rounded_down(found.lower),
+            "verdict": self.failure if found is None else found.verdict,
+            "pair of graphs": "" if found is None else found.attack,
+        }
+
+
+def claims(spec: Spec) -> list[Audited]:
+    """Every finite claim of `spec`, once."""
+    found = (Audited.of(task) for task in spec.tasks())
+    return list({claim.key(): claim for claim in found if claim.epsilon < math.inf}.values())
+
+
+def run(spec: Spec, *, out: Path, engine: Engine = HERE, runs: int = RUNS) -> list[Audit]:
+    """Attack every claim of `spec` that has no finding of so many runs in `out` yet; give all of them."""
+    folder = out / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = claims(spec)
+    # Both graphs get the same number of runs: of an odd number one is not played.
+    enough = runs - runs % 2
+    done = {
+        audit.claim.key(): audit
+        for audit in finished(spec, out=out)
+        if (found := audit.found()) and found.runs >= enough
+    }
+    pending = [claim for claim in wanted if claim.key() not in done]
+    with engine.opened(), closing(engine.stream(_attack, runs, pending)) as stream:
+        for _ in track(range(len(pending)), f"{spec.title}: audits"):
+            _, audit = next(stream)
+            done[audit.claim.key()] = audit
+            write_whole(folder / f"{audit.claim.key()}.json", audit.model_dump(mode="json"))
+    return [done[claim.key()] for claim in wanted]
+
+
+def finished(spec: Spec, *, out: Path) -> list[Audit]:
+    """The audits of `spec` that are in `out` already."""
+    known = (_read(out / FOLDER / f"{claim.key()}.json", claim) for claim in claims(spec))
+    return [audit for audit in known if audit is not None]
+
+
+def rounded_down(lower: float) -> str:
+    """A lower bound in three decimals, against our favour."""
+    return "inf" if lower == math.inf else f"{math.floor(lower * 1e3) / 1e3:.3f}"
+
+
+def by_claim(audits: Iterable[Audit]) -> dict[str, Finding]:
+    """Findings by the key of what they are about."""
+    return {audit.claim.key(): found for audit in audits if (found := audit.found()) is not None}
+
+
+def _read(path: Path, claim: Audited) -> Audit | None:
+    """The audit of `claim`, unless it is missing or damaged."""
+    try:
+        audit = Audit.model_validate_json(path.read_bytes())
+        audit.found()
+    except (OSError, ValueError):
+        return None
+    return audit if audit.claim == claim else None
+
+
+def _attack(runs: int, claim: Audited) -> Audit:
+    """One claim on the court's small graphs; the seed is its own, so that no two audits share their luck."""
+    try:
+        kind = discover.method(claim.method).__name__
+        method = discover.rebuild_method({"kind": kind, **claim.params})
+        pairs = {pair.what: pair for pair in upheld.pairs(claim.unit)}
+        graph = next(iter(pairs.values())).graph
+        made = Claim.of_method(method, graph, claim.epsilon, None, claim.delta, claim.unit, claim.reading)
+        made.require_refutable()
+        found = judge(made, pairs, runs, CONFIDENCE, int(claim.key()[:12], 16))
+    except Exception as error:  # Whatever it is, it must not cost the other audits.
+        return Audit(claim=claim, finding=None, failure=f"{type(error).__name__}: {error}")
+    return Audit(claim=claim, finding=found.describe())

@@ -1,0 +1,12 @@
+"""Self-contained HTML: the report of many records, and the one-page summary of one run. Opens offline.
+
+Charts are drawn by a few functions of our own (`charts`) and no plotting library: a chart takes a third of the space, a
+page holds hundreds, colours follow the page's style (print, dark screens), and every mark can be asked what it is.
+"""
+
+from __future__ import annotations
+
+from graphveil.report.page import report
+from graphveil.report.run import Bar, demonstrate, shown, summary
+
+__all__ = ["Bar", "demonstrate", "report", "shown", "summary"]

@@ -1,0 +1,340 @@
+"""Bench tables: an overview per experiment and unit, curves and brackets per dataset, and all lines as a table."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from graphveil.bench.kept import Line
+from graphveil.report import charts
+from graphveil.report.charts import Level, Point, Series
+from graphveil.report.tables import Cell, Column, Table, epsilon, percent
+
+METRICS = {"accuracy": "test accuracy, %", "f1": "macro F1, %", "rare_f1": "F1 of the rarest class, %"}
+
+
+@dataclass(frozen=True)
+class Sign:
+    """An entry of a legend, and what is doubtful about it."""
+
+    label: str
+    drawn: Markup
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The figures of one dataset and unit, with one legend for all."""
+
+    experiment: str
+    dataset: str
+    unit: str
+    split: str
+    figures: tuple[tuple[str, Markup], ...]
+    """Caption and drawing."""
+    signs: tuple[Sign, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of an overview: a method, what is doubtful about it, and its scores by dataset."""
+
+    label: str
+    doubt: str
+    uncharged: bool
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of an overview at one epsilon; the last block holds what has no epsilon."""
+
+    epsilon: str
+    title: str
+    rows: tuple[Method, ...]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Methods by datasets, at one epsilon after the other."""
+
+    id: str
+    experiment: str
+    unit: str
+    metric: str
+    datasets: tuple[str, ...]
+    blocks: tuple[Block, ...]
+    shown: str
+    """The block that is shown first."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One file, as figures."""
+
+    title: str
+    overviews: tuple[Overview, ...]
+    places: tuple[Place, ...]
+
+    @classmethod
+    def of(cls, index: int, title: str, lines: Sequence[Line]) -> Experiment:
+        """All its figures; a method looks alike in all of them."""
+        styles = {label: index for index, label in enumerate(dict.fromkeys(line.method for line in lines))}
+        kinds = dict.fromkeys((line.unit, line.metric) for line in lines)
+        overviews = tuple(
+            _overview(f"overview-{index}-{place}", title, lines, *kind) for place, kind in enumerate(kinds)
+        )
+        groups: dict[tuple[str, ...], list[Line]] = {}
+        for line in lines:
+            groups.setdefault((line.unit, line.dataset, line.split, line.metric), []).append(line)
+        return cls(title, overviews, tuple(_place(title, group, styles) for group in groups.values()))
+
+
+def rows(tables: Mapping[str, Sequence[Line]]) -> Table:
+    """Every line of every experiment."""
+    columns = (
+        Column("method"),
+        Column("dataset"),
+        Column("ε", number=True),
+        Column("test %", number=True),
+        Column("seeds", number=True),
+        Column("published %", number=True),
+        Column("difference", number=True),
+        Column("reading"),
+        Column("claimed ε", number=True),
+        Column("provable ε", number=True),
+        Column("audited ε above", number=True),
+        Column("soundness"),
+        Column("how audited"),
+        Column("δ", number=True),
+        Column("seconds", number=True),
+        Column("peak MB", number=True),
+        Column("unit"),
+        Column("split"),
+        Column("experiment"),
+        Column("metric"),
+        Column("hyper-parameters"),
+        Column("chosen"),
+        Column("source of the published figure"),
+        Column("failed"),
+    )
+    made = tuple(_cells(title, line) for title, lines in tables.items() for line in lines)
+    return Table("rows", "All results; the headings sort", columns, made).used()
+
+
+def _cells(title: str, line: Line) -> tuple[Cell, ...]:
+    gap = None if line.test is None or line.published is None else line.test - line.published
+    claimed, provable = line.certificate_epsilon, line.sound_epsilon
+    weaker = claimed is not None and provable is not None and provable > claimed * (1 + 1e-6)
+    return (
+        Cell(line.method),
+        Cell(line.dataset),
+        Cell(epsilon(line.epsilon)),
+        Cell(percent(line.test, 2), _within(line.half_width)),
+        Cell(str(line.seeds)),
+        Cell(percent(line.published, 2)),
+        Cell("" if gap is None else f"{100 * gap:+.2f}"),
+        Cell(line.reading),
+        Cell(epsilon(claimed)),
+        Cell(epsilon(provable), bad=weaker),
+        Cell(epsilon(line.audited, up=False), bad=line.refuted),
+        Cell(line.soundness, bad=not line.proven),
+        Cell(line.audit, bad=line.refuted),
+        Cell(f"{line.delta:.3g}"),
+        Cell("" if line.seconds is None else f"{line.seconds:.1f}"),
+        Cell("" if line.peak_mb is None else f"{line.peak_mb:.0f}"),
+        Cell(line.unit),
+        Cell(line.split),
+        Cell(title),
+        Cell("" if line.metric == "accuracy" else line.metric),
+        Cell(" ".join(f"{key}={value}" for key, value in line.tuned.items())),
+        Cell(line.selection),
+        Cell(line.source),
+        Cell(f"{line.failed}: {line.failure}" if line.failed else "", bad=True),
+    )
+
+
+def _within(width: float | None) -> str:
+    return "" if width is None else f"± {100 * width:.1f}"
+
+
+def _levels(lines: Sequence[Line]) -> list[Line]:
+    """Lines that are drawn across: free ones of methods that have no other."""
+    priced = {line.label for line in lines if not line.free}
+    return [line for line in lines if line.free and line.label not in priced]
+
+
+def _stroke(line: Line) -> str:
+    """Solid where the claim is proven, dashed where it is only published."""
+    return "" if line.reading == "sound" else "dashed"
+
+
+def _overview(id: str, title: str, lines: Sequence[Line], unit: str, metric: str) -> Overview:
+    mine = [line for line in lines if (line.unit, line.metric) == (unit, metric)]
+    datasets = tuple(dict.fromkeys(line.dataset for line in mine))
+    paid = [line for line in mine if not line.free]
+    blocks = []
+    for at in sorted({line.epsilon for line in paid}):
+        name = charts.short(at)
+        blocks.append(_block(f"ε = {name}", name, datasets, [line for line in paid if line.epsilon == at]))
+    free = [line for line in mine if line.free]
+    if free:
+        blocks.append(_block("Without privacy, or without private data", "", datasets, free))
+    # The epsilon of the most lines, the largest of several.
+    often = Counter(line.epsilon for line in paid)
+    shown = max(often, key=lambda at: (often[at], at), default=None)
+    return Overview(
+        id=id,
+        experiment=title,
+        unit=unit,
+        metric=METRICS.get(metric, metric),
+        datasets=datasets,
+        blocks=tuple(blocks),
+        shown="" if shown is None else charts.short(shown),
+    )
+
+
+def _block(title: str, at: str, datasets: Sequence[str], lines: Sequence[Line]) -> Block:
+    """Cells are means; the best one that is proven is set apart. Better methods come first."""
+    splits = {line.split for line in lines}
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.full_label + (f" ({line.split})" if len(splits) > 1 else ""), []).append(line)
+    ordered = sorted(groups, key=lambda name: -_lead(groups[name], lines))
+    return Block(at, title, tuple(_method(name, groups[name], datasets, lines) for name in ordered))
+
+
+def _method(name: str, mine: Sequence[Line], datasets: Sequence[str], lines: Sequence[Line]) -> Method:
+    cells = {line.dataset: _score(line, _rivals(line, lines)) for line in mine}
+    doubts = [doubt for line in mine if (doubt := _doubt(line))]
+    uncharged = any(line.uncharged and not line.free for line in mine)
+    return Method(name, max(doubts, default=""), uncharged, tuple(cells.get(key, Cell()) for key in datasets))
+
+
+def _score(line: Line, rivals: Sequence[Line]) -> Cell:
+    """The mean; a star where the whole epsilon is proven, tuning included, and none of those is better."""
+    if line.test is None:
+        return Cell("failed", bad=True)
+    entitled = [rival.test or 0.0 for rival in rivals if rival.proven and not rival.uncharged]
+    best = not line.free and line.proven and not line.uncharged and line.test == max(entitled)
+    return Cell(percent(line.test), _within(line.half_width), drawn=Markup("★") if best else None)
+
+
+def _rivals(line: Line, lines: Sequence[Line]) -> list[Line]:
+    """The lines, this one among them, that it compares with."""
+    return [other for other in lines if (other.dataset, other.split) == (line.dataset, line.split)]
+
+
+def _lead(mine: Sequence[Line], lines: Sequence[Line]) -> float:
+    """Not every method has every dataset: what counts is the mean lead over the others where it has a score."""
+    leads = [
+        line.test - statistics.fmean(other.test for other in _rivals(line, lines) if other.test is not None)
+        for line in mine
+        if line.test is not None
+    ]
+    return statistics.fmean(leads) if leads else -math.inf
+
+
+def _doubt(line: Line) -> str:
+    """Why the epsilon of a line is not to be believed; of several the last of the alphabet is told, the graver one."""
+    if line.test is None or line.proven:
+        return ""
+    return "refuted" if line.refuted else "not proven"
+
+
+def _place(title: str, lines: Sequence[Line], styles: Mapping[str, int]) -> Place:
+    first = lines[0]
+    scored = [line for line in lines if line.test is not None]
+    figures = []
+    if scored:
+        caption = "Utility at each claimed ε, with 95 % intervals over seeds (Student's t)."
+        figures.append((caption, _curves(scored, styles)))
+    audited = [line for line in scored if line.audited is not None and not line.free]
+    if audited:
+        caption = "Brackets: the bar is claimed, the mark is what an attacker certified on small graphs."
+        figures.append((caption, _brackets(audited, styles)))
+    # In the order in which the curves end, from above.
+    levels = _levels(scored)
+    ends = {line.label: line for line in sorted(scored, key=lambda line: (not line.free, line.epsilon))}
+    ordered = sorted(ends.values(), key=lambda line: -(line.test or 0.0))
+    signs = [
+        Sign(
+            line.full_label,
+            charts.key(styles[line.method], "dotted" if line in levels else _stroke(line)),
+            max(_doubt(other) for other in scored if other.label == line.label),
+        )
+        for line in ordered
+    ]
+    if any(line.published is not None for line in scored):
+        signs.append(Sign("hollow: the published figure", charts.hollow()))
+    return Place(title, first.dataset, first.unit, first.split, tuple(figures), tuple(signs))
+
+
+def _curves(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
+    across = _levels(lines)
+    priced = [line for line in lines if line not in across]
+    levels = [Level(line.full_label, styles[line.method], line.test or 0.0, _said(line)) for line in across]
+    heights = [value for line in lines for value in (line.test, line.published) if value is not None]
+    series = []
+    for label, mine in _by_label(priced).items():
+        hollow = tuple(_printed(line, line.published) for line in mine if line.published is not None)
+        points = tuple(_point(line) for line in mine)
+        series.append(Series(label, styles[mine[0].method], points, hollow, _stroke(mine[0])))
+    metric, dataset = METRICS.get(lines[0].metric, lines[0].metric), lines[0].dataset
+    return charts.curves(
+        series,
+        levels,
+        charts.epsilons([line.epsilon for line in priced]),
+        charts.shares(heights, charts.HEIGHT - charts.BOTTOM, charts.TOP),
+        ("claimed ε (log scale)", metric),
+        f"{metric} against epsilon on {dataset}, {len(series)} methods; the table has the numbers",
+    )
+
+
+def _by_label(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """What is joined by a line, by rising epsilon."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line.label, []).append(line)
+    return {label: sorted(mine, key=lambda line: line.epsilon) for label, mine in found.items()}
+
+
+def _point(line: Line) -> Point:
+    mean, width = line.test or 0.0, line.half_width or 0.0
+    return Point(line.epsilon, mean, mean - width, mean + width, _said(line))
+
+
+def _printed(line: Line, figure: float) -> Point:
+    said = f"{line.label} at ε {charts.short(line.epsilon)}: {percent(figure)} % published ({line.source})"
+    return Point(line.epsilon, figure, figure, figure, said)
+
+
+def _said(line: Line) -> str:
+    at = "" if line.free else f" at ε {line.epsilon:g}"
+    return f"{line.full_label}{at}: {percent(line.test)} {_within(line.half_width)} % ({line.seeds} seeds)"
+
+
+def _brackets(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
+    series = [
+        Series(label, styles[mine[0].method], tuple(_bracket(line) for line in mine))
+        for label, mine in _by_label(lines).items()
+    ]
+    values = [value for item in series for point in item.points for value in (point.y, point.low)]
+    return charts.brackets(
+        series,
+        charts.epsilons([line.epsilon for line in lines]),
+        charts.amounts(values, charts.HEIGHT - charts.BOTTOM, charts.TOP),
+        ("target ε (log scale)", "ε, log2(1 + ε) scale"),
+        f"Claimed and audited epsilon on {lines[0].dataset}; the table has the numbers",
+    )
+
+
+def _bracket(line: Line) -> Point:
+    claimed, low = line.certificate_epsilon or 0.0, line.audited or 0.0
+    said = f"{line.label}: claimed {epsilon(claimed)}, certified above {epsilon(low, up=False)} {line.audit}"
+    return Point(line.epsilon, claimed, low, claimed, said)

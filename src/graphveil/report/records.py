@@ -1,0 +1,268 @@
+"""What a report is made of: files are read, recognised by what they hold, and checked before a page is begun."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from graphveil.bench import kept
+from graphveil.bench.kept import Line, Spent, half_width
+from graphveil.core import InvalidInput
+
+FLOORS = ("features alone", "confidence threshold", "model of others")
+"""Attackers that need no private model: what their AUC reaches, the model did not give away."""
+
+
+class Model(BaseModel):
+    """Only what the page shows is read; a file may hold more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Finding(Model):
+    """What the court certified, in the part that is shown."""
+
+    claimed: Spent
+    delta: float
+    lower: Spent
+    runs: int
+    verdict: str
+
+
+class Ruling(Model):
+    """One case of the soundness court."""
+
+    name: str
+    claim: str
+    source: str
+    expected: str
+    finding: Finding
+
+
+class Court(Model):
+    """The soundness court, as `graphveil court --json` wrote it."""
+
+    seed: int
+    confidence: float
+    rulings: tuple[Ruling, ...]
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One attack on the models of one method at one epsilon. Rates are fractions; `None` is unknown."""
+
+    part: str
+    dataset: str
+    method: str
+    epsilon: float | None
+    sound_epsilon: float | None
+    attack: str
+    seeds: int
+    auc: float
+    half_width: float | None
+    tpr: float | None
+    """At a false-positive rate of 1 %."""
+    accuracy: float | None
+
+    def __post_init__(self) -> None:
+        for rate in (self.auc, self.tpr, self.accuracy):
+            if rate is not None and not 0 <= rate <= 1:
+                raise ValueError(f"a rate of {self.attack} is no fraction between 0 and 1: {rate}")
+
+    @property
+    def floor(self) -> bool:
+        """Whether this attacker had no use of the private model."""
+        return self.attack.endswith(FLOORS)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Measurements of another shape: columns, and cells as text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass
+class Records:
+    """All that was read, by the title of its file, in the order given."""
+
+    tables: dict[str, list[Line]] = field(default_factory=dict)
+    attacks: dict[str, list[Attacked]] = field(default_factory=dict)
+    courts: dict[str, Court] = field(default_factory=dict)
+    plain: dict[str, Plain] = field(default_factory=dict)
+
+    def titles(self) -> list[str]:
+        """Of everything held."""
+        return [*self.tables, *self.attacks, *self.courts, *self.plain]
+
+
+def read(paths: Sequence[Path], spec: str | None = None) -> Records:
+    """Read files, folders of files and, with `spec`, folders of records of `bench run`."""
+    found, seen = Records(), set[Path]()
+    if spec is not None and not any(path.is_dir() for path in paths):
+        raise InvalidInput("--spec tells how to read a folder of records; name that folder, .bench for instance")
+    for path in paths:
+        if spec is not None and path.is_dir():
+            _require_new(path, seen)
+            _add_runs(found, path, spec)
+            continue
+        for file in _files(path):
+            _require_new(file, seen)
+            _add(found, _title(found, file), file)
+    if not found.titles():
+        raise InvalidInput("name at least one file or folder of results")
+    return found
+
+
+def _require_new(path: Path, seen: set[Path]) -> None:
+    """What is named twice would be shown twice, under two titles."""
+    if path.resolve() in seen:
+        raise InvalidInput(f"{path} is named twice")
+    seen.add(path.resolve())
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.json"))
+    if not files:
+        raise InvalidInput(f"{path} holds no .json file; records of `bench run` need --spec NAME")
+    return files
+
+
+def _title(found: Records, file: Path) -> str:
+    """The file's name, or all of its path where another file is called the same."""
+    return file.stem if file.stem not in found.titles() else str(file)
+
+
+def _add_runs(found: Records, folder: Path, name: str) -> None:
+    """The table of an experiment, from the records of its runs."""
+    from graphveil.bench import audits, runner, table
+    from graphveil.bench.spec import load
+
+    spec = load(name)
+    found_audits = audits.by_claim(audits.finished(spec, out=folder))
+    rows = table.summarise(spec, runner.finished(spec, out=folder), found_audits)
+    if not rows:
+        raise InvalidInput(f"{folder} holds no record of the experiment {name}; `graphveil bench run` makes them")
+    title = spec.title if spec.title not in found.titles() else f"{spec.title}, {folder}"
+    found.tables[title] = kept.LINES.validate_json(table.show(rows, json=True))
+
+
+def _add(found: Records, title: str, file: Path) -> None:
+    """Recognise a file by what it holds."""
+    held = kept.read_json(file)
+    if isinstance(held, dict) and {"task", "schema_version"} <= held.keys():
+        raise InvalidInput(f"{file} is one record of `bench run`; give its folder, and --spec NAME")
+    try:
+        if isinstance(held, dict) and "rulings" in held:
+            found.courts[title] = Court.model_validate(held)
+        elif _each_has(held, "reading", "method"):
+            found.tables[title] = kept.LINES.validate_python(held)
+        elif _each_has(held, "attacks"):
+            found.attacks[title] = _attacked(held)
+        else:
+            found.plain[title] = _plain(held)
+    except ValidationError as error:
+        kept.damaged(file, error)
+    except KeyError as error:
+        raise InvalidInput(f"{file} is damaged: an entry lacks {error}") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidInput(f"{file} is damaged or of an unknown kind: {error}") from None
+
+
+def _each_has(held: Any, *keys: str) -> bool:
+    """Whether this is a list whose entries have these keys; if only some do, the file is damaged."""
+    if not isinstance(held, list) or not held:
+        return False
+    have = [isinstance(item, dict) and set(keys) <= item.keys() for item in held]
+    if any(have) and not all(have):
+        raise ValueError(f"entry {have.index(False)} lacks {' or '.join(keys)}, others have it")
+    return all(have)
+
+
+def _attacked(held: Sequence[Mapping[str, Any]]) -> list[Attacked]:
+    """Entries with means over seeds (attacks on edges), or one entry per seed (attacks on nodes)."""
+    if "seed" not in held[0]:
+        return [_from_means(item, name) for item in held for name in item["attacks"]]
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for item in held:
+        for name in item["attacks"]:
+            groups.setdefault((item["part"], item["dataset"], item["row"], item["epsilon"], name), []).append(item)
+    return [_from_seeds(items, place[-1]) for place, items in groups.items()]
+
+
+def _from_means(item: Mapping[str, Any], name: str) -> Attacked:
+    scores, seeds = item["attacks"][name], int(item["seeds"])
+    return Attacked(
+        part=str(item["part"]),
+        dataset=str(item["dataset"]),
+        method=str(item["method"]),
+        epsilon=_number(item["epsilon"]),
+        sound_epsilon=_number(item.get("sound epsilon")),
+        attack=str(name),
+        seeds=seeds,
+        auc=float(scores["auc"]["mean"]),
+        half_width=half_width(float(scores["auc"]["std"]), seeds),
+        tpr=_number(scores.get("tpr at 1 %", {}).get("mean")),
+        accuracy=_number(item.get("accuracy", {}).get("mean")),
+    )
+
+
+def _from_seeds(items: Sequence[Mapping[str, Any]], name: str) -> Attacked:
+    first = items[0]
+    aucs = [float(item["attacks"][name]["auc"]) for item in items]
+    rates = [_number(item["attacks"][name].get("tpr_1%")) for item in items]
+    epsilon = _number(first["epsilon"])
+    # Where no epsilon was asked for, the entry says what was charged.
+    charged = [_number(item.get("charged")) for item in items]
+    sound = [_number(item.get("sound")) for item in items]
+    return Attacked(
+        part=str(first["part"]),
+        dataset=str(first["dataset"]),
+        method=str(first["row"]),
+        epsilon=epsilon if epsilon is not None else max((c for c in charged if c is not None), default=None),
+        sound_epsilon=max((s for s in sound if s is not None), default=None),
+        attack=str(name),
+        seeds=len(items),
+        auc=statistics.fmean(aucs),
+        half_width=half_width(statistics.stdev(aucs) if len(aucs) > 1 else None, len(aucs)),
+        tpr=None if None in rates else statistics.fmean(rate for rate in rates if rate is not None),
+        accuracy=None,
+    )
+
+
+def _number(value: Any) -> float | None:
+    """A number that may be written as text; `None` for what is unknown."""
+    number = math.nan if value is None else float(value)
+    return None if math.isnan(number) else number
+
+
+def _plain(held: Any) -> Plain:
+    """Entries of any other shape, one row each; what they nest becomes columns."""
+    entries = held
+    if isinstance(held, dict):
+        lists = [value for value in held.values() if isinstance(value, list)]
+        entries = lists[0] if len(lists) == 1 else [held]
+    if not isinstance(entries, list) or not entries or not all(isinstance(item, dict) and item for item in entries):
+        raise ValueError("a file must hold a list of entries with names, or a table of graphveil")
+    flat = [_flat(item) for item in entries]
+    columns = tuple(dict.fromkeys(key for item in flat for key in item))
+    return Plain(columns, tuple(tuple(item.get(key, "") for key in columns) for item in flat))
+
+
+def _flat(item: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    cells: dict[str, str] = {}
+    for key, value in item.items():
+        if isinstance(value, dict):
+            cells |= _flat(value, f"{prefix}{key} ")
+        else:
+            cells[f"{prefix}{key}"] = f"{value:.5g}" if isinstance(value, float) else str(value)
+    return cells

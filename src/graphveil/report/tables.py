@@ -1,0 +1,68 @@
+"""Tables as the templates and the script of the page expect them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Column:
+    """A title; whether its cells are numbers; a drawing for a title."""
+
+    title: str
+    number: bool = False
+    drawn: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text, `more` in small print after it, or a drawing."""
+
+    text: str = ""
+    more: str = ""
+    bad: bool = False
+    drawn: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; the first cell of a row is its heading."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def used(self) -> Table:
+        """Without the columns that say nothing."""
+        kept = [
+            place
+            for place in range(len(self.columns))
+            if any(row[place].text or row[place].more or row[place].drawn for row in self.rows)
+        ]
+        rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
+        return Table(self.id, self.caption, tuple(self.columns[place] for place in kept), rows)
+
+
+def percent(share: float | None, places: int = 1) -> str:
+    """A fraction in percent, without the sign."""
+    return "" if share is None else f"{100 * share:.{places}f}"
+
+
+def epsilon(value: float | None, up: bool = True) -> str:
+    """Three decimals, rounded against our favour: claims up, lower bounds down."""
+    if value is None or value == math.inf:
+        return "" if value is None else "∞"
+    moved = math.ceil(value * 1e3 - 1e-9) if up else math.floor(value * 1e3 + 1e-9)
+    return f"{moved / 1e3:.3f}".rstrip("0").rstrip(".")
+
+
+def digits(text: str) -> bool:
+    """Whether this reads as a number, or as nothing."""
+    try:
+        return text == "" or bool(float(text) or True)
+    except ValueError:
+        return False

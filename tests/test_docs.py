@@ -1,0 +1,319 @@
+"""The docs are a promise: they build, their links lead somewhere, their examples run, their numbers are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import graphveil as gv
+import method_tables
+from graphveil import discover
+from graphveil.cli import app
+
+REPOSITORY = Path(__file__).parents[1]
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+METHODS = sorted(discover.methods())
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(REPOSITORY).as_posix()
+
+
+def unfenced(page: Path) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def headings(page: Path) -> list[str]:
+    return re.findall(r"^#+ (.+)$", unfenced(page), flags=re.MULTILINE)
+
+
+def anchor(heading: str) -> str:
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Fenced code of a page; in a list it is indented."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return ["\n".join(line.removeprefix(indent) for line in code.splitlines()) for indent, code in found]
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES], ids=name_of)
+def test_links_lead_to_pages_and_their_anchors(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "`code`", unfenced(page))):
+        assert "://" not in link, f"{link}: say where it is in words, the pages are read offline"
+        path, fragment = urldefrag(link)
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        assert DOCS not in page.parents or DOCS in target.parents, f"{link} leaves the site; name the file in code"
+        if fragment:
+            assert fragment in map(anchor, headings(target)), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
+    waiting = {"results/leaderboard.json"}  # a mark may stand before its experiment was run
+    assert not [name for name in named if name not in waiting and not (REPOSITORY / name).exists()]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    def leaves(item: Any) -> Iterator[str]:
+        if isinstance(item, str):
+            yield item
+        else:
+            for part in item.values() if isinstance(item, dict) else item:
+                yield from leaves(part)
+
+    config = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())
+    assert sorted(leaves(config["nav"])) == [page.relative_to(DOCS).as_posix() for page in PAGES]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_has_a_page_with_claim_deviations_and_measurements(method: str) -> None:
+    found = headings(DOCS / "methods" / f"{method}.md")
+    for wanted in ("Claim", "Deviations", "Measured"):
+        assert any(heading.startswith(wanted) for heading in found), f"no section {wanted!r} among {found}"
+
+
+def test_the_table_of_methods_names_their_units() -> None:
+    rows = re.findall(r"^\| (\[.+?) \| (.+?) \|", (DOCS / "methods" / "index.md").read_text(), flags=re.MULTILINE)
+    units = {name: said for cell, said in rows for name in re.findall(r"\((\w+)\.md\)", cell)}
+    assert sorted(units) == METHODS
+    for name, said in units.items():
+        known = {unit.value for unit in discover.method(name).units}
+        listed = known if said == "any" else {word for word in re.findall(r"\w+", said) if word in set(gv.Unit)}
+        infinite = {"node", "features", "label"} if "elsewhere epsilon is infinite" in said else set()
+        assert listed | infinite == known, name
+
+
+@pytest.mark.parametrize("page", list(method_tables.pages()), ids=name_of)
+def test_measured_tables_are_the_kept_results(page: Path) -> None:
+    text = page.read_text()
+    assert method_tables.filled(text, REPOSITORY / "results") == text, "run python benchmarks/method_tables.py"
+
+
+def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> None:
+    row = {"dataset": "a", "unit": "edge", "reading": "sound", "epsilon": 1.0, "delta": 1e-5, "selection": "fixed"}
+    known = {"seeds": 5, "metric": "accuracy", "test": 0.5, "stderr": 0.01}
+    other = {**row, **known, "epsilon": "inf", "test": None, "stderr": None}
+    rows = [{**row, **known, "method": "gap"}, {**other, "method": "mlp"}, {**row, **known, "method": "gapless"}]
+    (tmp_path / "some.json").write_text(json.dumps(rows))
+    page = "above\n<!-- results/some.json: gap + mlp -->\nold\n<!-- /results -->\nbelow\n"
+    made = method_tables.filled(page, tmp_path)
+    assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  |  |" in made
+    assert "gapless" not in made
+    assert "old" not in made
+    assert made.startswith("above\n")
+    assert method_tables.filled(made, tmp_path) == made
+    absent = page.replace("some", "absent")
+    assert method_tables.filled(absent, tmp_path) == absent
+
+
+def test_the_page_on_units_quotes_the_kept_results() -> None:
+    kept = {
+        (row["dataset"], row["method"], float(row["epsilon"])): f"{100 * row['test']:.1f}"
+        for name in ("edge", "heterpoisson")
+        for row in json.loads((REPOSITORY / "results" / f"{name}.json").read_text())
+    }
+    lines = ("mlp", 1), ("hearsay (defaults, nothing tuned)", 2), ("heterpoisson pairs", 2), ("dpsgd (floor)", 2)
+    text = (DOCS / "unit.md").read_text()
+    for dataset in ("pubmed", "computers", "facebook", "rutgers89"):
+        cells = " | ".join(kept[dataset, method, float(epsilon)] for method, epsilon in lines)
+        assert f"| {dataset} | {cells} |" in text
+
+
+def write_tables(prefix: str, nodes: int, labelled: bool) -> None:
+    """Two small tables in the working folder: two classes that stick together."""
+    rng, classes = np.random.default_rng(0), np.arange(nodes) % 2
+    rows = [
+        f"{node}," + (f"{label}," if labelled else "") + f"{rng.normal(label):.3f},{rng.normal():.3f}"
+        for node, label in enumerate(classes)
+    ]
+    Path(f"{prefix}nodes.csv").write_text("\n".join(["id,label,a,b" if labelled else "id,a,b", *rows, ""]))
+    pairs = sorted({tuple(sorted((node, (node + step) % nodes))) for node in range(nodes) for step in (2, 6)})
+    Path(f"{prefix}edges.csv").write_text("\n".join(["source,target", *(f"{u},{v}" for u, v in pairs), ""]))
+
+
+@pytest.mark.parametrize("name", ["start", "unit", "epsilon"])
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tables("", 60, labelled=True)
+    write_tables("public_", 40, labelled=False)
+    page = DOCS / f"{name}.md"
+    lines = [line for block in blocks(page, "console") for line in block.replace("\\\n", " ").splitlines()]
+    assert len(lines) >= 2
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line.removeprefix("$ graphveil ")))
+        assert result.exit_code == 0, f"{line}: {result.output}{result.exception!r}"
+    printed, namespace = io.StringIO(), dict[str, object]()
+    with contextlib.redirect_stdout(printed):
+        for block in blocks(page, "python"):
+            exec(compile(block, page.name, "exec"), namespace)
+    table = [line for line in printed.getvalue().splitlines() if " | " in line]
+    for line in table:
+        assert f"| {line} |" in page.read_text()
+    assert len(table) == (7 if name == "epsilon" else 0)
+
+
+def described() -> list[str]:
+    """What the pages of the reference ask for."""
+    pages = (DOCS / "api").glob("*.md")
+    return sorted({name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)})
+
+
+def resolve(name: str) -> Any:
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module(name)
+    home, _, last = name.rpartition(".")
+    return getattr(resolve(home), last)
+
+
+def public_parts(name: str) -> Iterator[tuple[str, Any]]:
+    """A module's or class's own public functions, classes and properties, and theirs."""
+    item = resolve(name)
+    if hasattr(item, "__path__"):
+        for module in discover.modules(name.removeprefix("graphveil.")):
+            yield from public_parts(module.__name__)
+    for key, value in list(vars(item).items()):
+        shown = inspect.isfunction(value) or inspect.isclass(value) or isinstance(value, property | classmethod)
+        if shown and not key.startswith("_") and getattr(value, "__module__", None) in (None, home_of(item)):
+            yield f"{name}.{key}", getattr(item, key)
+            if inspect.isclass(value):
+                yield from public_parts(f"{name}.{key}")
+
+
+def home_of(item: Any) -> str:
+    return str(item.__name__ if inspect.ismodule(item) else item.__module__)
+
+
+@pytest.mark.parametrize("name", described())
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    silent = [part for part, item in public_parts(name) if not inspect.getdoc(item)]
+    assert inspect.getdoc(resolve(name))
+    assert not silent
+
+
+def test_the_reference_covers_what_the_package_exports() -> None:
+    covered = described()
+    for name in gv.__all__:
+        item = getattr(gv, name)
+        home = item.__name__ if inspect.ismodule(item) else f"{item.__module__}.{item.__qualname__}"
+        assert any(home == entry or home.startswith(f"{entry}.") for entry in covered), name
+
+
+class Page(HTMLParser):
+    """What a built page loads, where it leads, and what can be led to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads, self.leads, self.anchors = set[str](), set[str](), set[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {key: value for key, value in attrs if value}
+        self.anchors.update(given[key] for key in ("id", "name") if key in given)
+        if tag == "a" and "href" in given:
+            self.leads.add(given["href"])
+        elif tag == "link" and "href" in given:
+            self.loads.add(given["href"])
+        if "src" in given:
+            self.loads.add(given["src"])
+        assert tag != "autoref", f"unresolved reference: {given}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built strictly from copies so that the checkout stays as it is."""
+    home = tmp_path_factory.mktemp("docs")
+    for name in ("mkdocs.yml", "CHANGELOG.md"):
+        shutil.copy(REPOSITORY / name, home / name)
+    for name in ("docs", "src"):
+        shutil.copytree(REPOSITORY / name, home / name, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return home / "site"
+
+
+@pytest.mark.xdist_group("docs")
+def test_the_site_has_every_page_and_no_dead_link(site: Path) -> None:
+    pages = {path: Page(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
+    wanted = {site / page.relative_to(DOCS).with_suffix(".html") for page in PAGES}
+    assert set(pages) == wanted
+    for path, page in pages.items():
+        for link in page.leads | page.loads:
+            if link.startswith(("http:", "https:", "data:")):
+                continue
+            target, fragment = urldefrag(link)
+            there = (path.parent / unquote(target)).resolve() if target else path
+            assert there.is_file() or (there / "index.html").is_file(), f"{path.name}: {link}"
+            if fragment and there in pages:
+                assert unquote(fragment) in pages[there].anchors | {"__top"}, f"{path.name}: {link}"
+
+
+@pytest.mark.xdist_group("docs")
+def test_the_site_needs_no_network(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        remote = [url for url in Page(path.read_text()).loads if re.match(r"(https?:)?//", url)]
+        assert not remote, f"{path.name} loads {remote}"
+    for path in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
+
+
+@pytest.mark.xdist_group("docs")
+def test_the_search_knows_every_page(site: Path) -> None:
+    known = {urldefrag(item["location"])[0] for item in json.loads((site / "search.json").read_text())["items"]}
+    assert known == {page.relative_to(DOCS).with_suffix(".html").as_posix() for page in PAGES}
+
+
+@pytest.mark.xdist_group("docs")
+@pytest.mark.skipif(not shutil.which("chromedriver"), reason="needs Chromium and its driver")
+def test_the_search_works_from_disk(site: Path) -> None:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1200,900"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        wait = WebDriverWait(browser, 60)
+        browser.get((site / "start.html").as_uri())
+        browser.find_element(By.CSS_SELECTOR, "button.md-search__button").click()
+        wait.until(lambda _: browser.switch_to.active_element.tag_name not in ("body", "button"))
+        browser.switch_to.active_element.send_keys("ledger")
+        wait.until(lambda _: browser.execute_script(_RESULTS))
+        loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert not [url for url in loaded if url.startswith("http")]
+    finally:
+        browser.quit()
+
+
+_RESULTS = """
+return [...document.querySelectorAll("*")].some(
+    host => host.shadowRoot && /ledger/i.test(host.shadowRoot.textContent) && host.shadowRoot.querySelector("a[href]"))
+"""
+"""Whether a result that speaks of ledgers is shown; the theme keeps its search in a shadow tree."""

@@ -1,8 +1,8 @@
-"""Fill the measured tables of the methods' pages from the kept results: `python benchmarks/method_tables.py`.
+"""Fill the measured tables of README and docs from the kept results: `python benchmarks/method_tables.py`.
 
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
-that word), with the line labelled exactly `mlp` beside them. What lies between that mark and `<!-- /results -->`
-is written anew. Marks whose file does not exist stay as they are, so that they can wait for their experiment.
+that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
+methods against all datasets at one epsilon. What lies between such a mark and `<!-- /results -->` is written anew. Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from typing import Any
 
 from scipy.stats import t as student
 
+from graphveil.bench.table import board
+
 REPOSITORY = Path(__file__).parents[1]
-PAGES = REPOSITORY / "docs" / "methods"
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"(<!-- results/(?P<name>[\w-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
 
 Row = dict[str, Any]
@@ -30,6 +32,8 @@ def filled(text: str, results: Path) -> str:
         table = results / f"{block['name']}.json"
         if not table.exists():
             return block[0]
+        if board_at := re.fullmatch(r"epsilon ([\d.]+)", block["wanted"]):
+            return f"{block[1]}\n{board([table], float(board_at[1]))}\n\n{block[5]}"
         rows = wanted_rows(json.loads(table.read_text(encoding="utf-8")), block["wanted"])
         return f"{block[1]}\n{caption(rows, block['name'])}\n\n{markdown(rows)}\n\n{block[5]}"
 
@@ -88,7 +92,7 @@ def score(row: Row) -> str:
 
 def pages() -> Iterator[Path]:
     """The pages that hold marks."""
-    return (page for page in sorted(PAGES.glob("*.md")) if _BLOCK.search(page.read_text(encoding="utf-8")))
+    return (page for page in PAGES if _BLOCK.search(page.read_text(encoding="utf-8")))
 
 
 def main() -> None:

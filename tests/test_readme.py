@@ -47,9 +47,6 @@ def test_links_lead_somewhere() -> None:
 @pytest.mark.parametrize(
     ("page", "mark", "name"),
     [
-        ("README.md", "measured: edge", "edge.json"),
-        ("README.md", "measured: node", "heterpoisson.json"),
-        ("README.md", "measured: two graphs", "privgnn.json"),
         ("docs/methods/eclipse.md", "measured: figure 5", "eclipse.json"),
         ("docs/methods/eclipse.md", "measured: figure 6", "eclipse-twitch.json"),
         ("docs/methods/eclipse.md", "measured: figure 11", "eclipse-rank.json"),

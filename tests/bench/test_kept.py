@@ -47,5 +47,5 @@ def test_a_search_is_charged_or_not() -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"none\.json cannot be read"):
         kept.load(tmp_path / "none.json")
-    with pytest.raises(InvalidInput, match="damaged at 1.std: Input should be greater than or equal to 0"):
+    with pytest.raises(InvalidInput, match=r"damaged at 1\.std: Input should be greater than or equal to 0"):
         kept.load(write(tmp_path / "t.json", [row(), row(std=-1.0)]))

@@ -2,7 +2,8 @@
 
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
-methods against all datasets at one epsilon. What lies between such a mark and `<!-- /results -->` is written anew. Marks whose file does not exist stay as they are, so that they can wait for their experiment.
+methods against all datasets at one epsilon. What lies between such a mark and `<!-- /results -->` is written anew.
+Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
 from __future__ import annotations

@@ -15,14 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.attack import Game
 from graphveil.attacks.canary_edge import CanaryEdge
-from graphveil.bounds import Law, finding
-from graphveil.core import Adjacency, Reading
+from graphveil.auditing import Claim
+from graphveil.bounds import finding
+from graphveil.core import Reading
 from graphveil.engine import Local, using
 from graphveil.folders import write_whole
-from graphveil.training import plan_of
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -33,18 +32,17 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--results", type=Path)
     given = parser.parse_args()
-    graph, method, adjacency = gv.datasets.load("cora", split="random"), gv.methods.Hearsay(), Adjacency.of("edge")
-    plans = plan_of(method, graph.seal(adjacency)[0], adjacency, Reading.SOUND)
-    plan = plans(accounting.calibrate(plans, EPSILON, DELTA).noise)
+    graph, method = gv.datasets.load("cora", split="random"), gv.methods.Hearsay()
+    claim = Claim.of_method(method, graph, EPSILON, None, DELTA, "edge", Reading.SOUND)
     measured = {}
     for name, runs in (("1,000 runs", 500), ("1,000 runs on each graph", 1000)):
         # A graph remembers what was learnt from it: take a fresh one.
-        pair = CanaryEdge().pairs(replace(graph), adjacency, 0)[0]
+        pair = CanaryEdge().pairs(replace(graph), claim.plan.adjacency, 0)[0]
         start = time.perf_counter()
         with using(Local(given.jobs)):
-            scores = Game(pair, method, plan).play(runs, 0)
+            scores = Game(pair, method, claim.plan).play(runs, 0)
         measured[name] = time.perf_counter() - start
-        found = finding("canary_edge", scores, accounting.epsilon(plan, DELTA), DELTA, law=Law.GAUSSIAN)
+        found = finding("canary_edge", scores, claim.epsilon, DELTA, law=claim.law)
         print(f"{name:<28} {measured[name]:6.1f} s   {found}", flush=True)
     start = time.perf_counter()
     found = gv.audit(method, replace(graph), epsilon=EPSILON, delta=DELTA, unit="edge", engine=Local(given.jobs))

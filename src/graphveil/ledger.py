@@ -114,7 +114,7 @@ class Ledger:
             if not spent <= row["epsilon"]:
                 raise Overspent(
                     f"{graph.name!r} has a budget of epsilon {row['epsilon']:g} at delta {row['delta']:g}; "
-                    f"with this plan it would spend {spent:.4g}. Nothing was read or reserved"
+                    f"with this plan it would spend {spent:.6g}. Nothing was read or reserved"
                 )
             database.execute(
                 "INSERT INTO entry VALUES (?, ?, ?, ?, 0, ?)",

@@ -1,7 +1,8 @@
 """Hearsay: every node hears, through noise, what its neighbours are; edge level.
 
-Our own method. Features and labels are public at edge level, so the budget buys one low-dimensional sum of the most
-telling public rows: true labels where they are known, and beliefs that never saw the label elsewhere.
+Our own method. Features and labels are public at edge level, so the budget buys one low-dimensional release about the
+most telling public facts: every node's neighbours counted by class, by the true label where it is known, and by a
+belief that never saw the label elsewhere.
 """
 
 from __future__ import annotations
@@ -38,32 +39,34 @@ _MOST = 64
 
 
 class Channel(StrEnum):
-    """What carries the messages. SUMS: sums with Gaussian noise, one release a hop. COUNTS: neighbours counted by their
-    likeliest class with geometric noise, one release a hop: less noise at the same (epsilon, delta), and a weaker
-    guarantee elsewhere on its curve. PAIRS: every pair of nodes says whether it is an edge through randomised response,
-    once for all hops; better where n e^-epsilon is small: few nodes, or large epsilon.
+    """What carries the messages. COUNTS: neighbours counted by their likeliest class with geometric noise, one release
+    a hop; pure epsilon. SUMS: sums with Gaussian noise, one release a hop: more noise at the same (epsilon, delta), and
+    a better guarantee at smaller epsilons of its curve. PAIRS: every pair of nodes says whether it is an edge through
+    randomised response, once for all hops, pure epsilon too; good where n e^-epsilon is small: few nodes, or large
+    epsilon.
     """
 
-    SUMS = "sums"
     COUNTS = "counts"
+    SUMS = "sums"
     PAIRS = "pairs"
 
 
 @dataclass(frozen=True)
 class Hearsay(Method):
-    """Z = A M + N(0, noise^2); a head reads [log beliefs | Z], and its posteriors speak in the next hop.
+    """Z = neighbours by class + geometric noise; a head reads [log beliefs | Z], and its posteriors speak next.
 
-    Row j of M [n, c + 1] is node j's label if it trains and its belief otherwise, less 1/c, beside a constant whose sum
-    counts neighbours: sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With
-    `channel` = "pairs" Z = B M for a graph B released by randomised response with epsilon 1/noise for every pair. With
-    "counts" Z [n, c] counts neighbours by label, or by likeliest class, with two-sided geometric noise of scale noise.
+    Z [n, c] counts every node's neighbours by their label if they train and by their likeliest class otherwise, with
+    two-sided geometric noise, Pr[k] proportional to e^(-|k|/noise). With `channel` = "sums" Z = A M + N(0, noise^2):
+    row j of M [n, c + 1] is node j's label or belief m_j, less 1/c, beside a constant whose sum counts neighbours:
+    sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With "pairs" Z = B M for a graph B
+    released by randomised response with epsilon 1/noise for every pair.
     """
 
     units = frozenset({Unit.EDGE})
     refuses = NO_NODES
 
     hops: int = 1
-    channel: str = "sums"
+    channel: str = "counts"
     degree: float = 0.05
     folds: int = 5
     hidden: int = 128
@@ -83,11 +86,11 @@ class Hearsay(Method):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         # Nobody published a claim for it, so both readings are the sound one.
-        if self.channel == Channel.SUMS:
-            return replace(sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why=_WHY), reading=reading)
         if self.channel == Channel.COUNTS:
             tally = Tally(noise, marks=2 if adjacency.undirected else 1)
             return Plan(adjacency, reading, (Step("hop", tally, tally.curve(1), self.hops, why=_WHY),))
+        if self.channel == Channel.SUMS:
+            return replace(sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why=_WHY), reading=reading)
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
@@ -126,10 +129,10 @@ class Hearsay(Method):
 
     def _channel(self, session: Session) -> Callable[[Tensor], Tensor]:
         """From what every node tells, [n, c], to what every node makes of what it hears, [n, k]."""
-        if self.channel == Channel.SUMS:
-            return lambda told: one_scale(session.release("hop", partial(messages, rows=self.said(told))))
         if self.channel == Channel.COUNTS:
             return partial(_counted, session)
+        if self.channel == Channel.SUMS:
+            return lambda told: one_scale(session.release("hop", partial(messages, rows=self.said(told))))
         act, nodes = session.plan.step("pairs").act, session.public.num_nodes
         assert isinstance(act, FlippedEdges)
         pairs = int(row_starts(nodes, act.undirected)[-1])
@@ -139,7 +142,7 @@ class Hearsay(Method):
         return lambda told: one_scale(neighbour_sum(graph, self.said(told)).float())
 
     def said(self, told: Tensor) -> Tensor:
-        """M: what every node tells its neighbours, [n, c + 1], rows no longer than 1; told: [n, c], in the simplex."""
+        """M of sums and pairs: what nodes tell, [n, c + 1], rows no longer than 1; told: [n, c], in the simplex."""
         nodes, classes = told.shape
         # A single class tells nothing, whatever its length.
         stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
@@ -152,8 +155,8 @@ class Hearsay(Method):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(folds=2, hidden=4, head=4)
-        others = (replace(small, hops=2, channel=channel) for channel in ("pairs", "counts"))
-        return small, replace(small, hops=2, degree=0.0), *others
+        twice = replace(small, hops=2)
+        return small, twice, replace(twice, channel="sums", degree=0.0), replace(twice, channel="pairs")
 
 
 def told_by(public: Public, beliefs: Tensor) -> Tensor:

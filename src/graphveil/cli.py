@@ -656,15 +656,18 @@ def bench_run(
     quiet: Quiet = False,
 ) -> None:
     """Run experiments. What was finished before, and what they share, is not run again."""
-    from graphveil.bench import audits, runner, table
+    from graphveil.bench import audits, kept, runner, table
     from graphveil.bench.spec import load_many
+    from graphveil.core import InvalidInput
     from graphveil.engine import engine_of
 
     wanted = load_many(specs, datasets=None if datasets is None else datasets.split(","))
     files = {name: results if len(wanted) == 1 or results is None else results / f"{name}.json" for name in wanted}
     workers = engine_of(engine, jobs)
-    for file in files.values():
+    for name, file in files.items():
         _require_writable(None, file)
+        if file is not None and file.exists() and len(kept.load(file)) > len(wanted[name].cells(quick)):
+            raise InvalidInput(f"{file} holds more lines than this part of the experiment; write to another file")
     with _resumable(out), _progress(quiet):
         found = runner.run_many(list(wanted.values()), out=out, engine=workers, quick=quick)
     tables = {}

@@ -289,6 +289,19 @@ def test_the_quick_leaderboard_runs_every_method(tmp_path: Path) -> None:
     assert len(stamps(out)) == len(entries)
 
 
+def test_a_part_does_not_overwrite_the_whole(tmp_path: Path) -> None:
+    path, table = tmp_path / "t.toml", tmp_path / "table.json"
+    path.write_text(SLOW.replace("steps = 800", "steps = 2").replace('"social"', '"chain-s", "chain-m"'))
+    words = ("run", str(path), "--out", str(tmp_path / "records"), "--results", str(table))
+    assert command(*words).exit_code == 0
+    whole = table.read_text()
+    done = command(*words, "--datasets", "chain-s")
+    assert done.exit_code != 0
+    assert "write to another file" in str(done.exception)
+    assert table.read_text() == whole
+    assert command(*words).exit_code == 0, "the whole may be written again"
+
+
 def test_several_experiments_in_one_command(tmp_path: Path) -> None:
     text = SLOW.replace("steps = 800", "steps = 2").replace('"social"', '"chain-s", "chain-m"')
     for name in ("one", "two"):

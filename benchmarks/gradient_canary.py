@@ -12,7 +12,8 @@ and steps and the network's d. `projection` reads the first coordinate alone, as
 Per dataset and epsilon (2, 4, 8, 16; delta n^-1.1, 95 % confidence as in the paper): accuracy of the better guess
 which of two trainings had the canary (figure 8a), and the certified lower bound on epsilon (figure 8b). `runs` are
 trainings with, and as many without. A bound never exceeds ln(runs) or so, however much is told. `gaussian` is our own
-noise law at the same epsilon. Figures 8c and 8d are of NDP and are not made here.
+noise law at the same epsilon. `ndp` is NDP with its published claim (figures 8c, 8d): a fixed number of subgraphs is
+drawn, of which the canary's node is in j with the chances of its claim; a Gaussian's first coordinate says everything.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from graphveil import accounting
 from graphveil.bounds import Scores, finding
 from graphveil.core import Adjacency, Floats, Reading
 from graphveil.folders import write_whole
+from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.renyi import RenyiCurve
+from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.nn.subgraph import start
 from graphveil.training import plan_of
@@ -44,28 +48,37 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Insertion:
-    """Algorithm 5: `steps` noisy sums in `size` dimensions, noise in units of two clips; SML or Gaussian."""
+    """Algorithm 5: `steps` noisy sums in `size` dimensions, SML or Gaussian; the canary moves one with some chances.
+
+    Noise and moves are in units of two clips.
+    """
 
     noise: float
-    rate: float
+    moves: tuple[float, ...]
+    chances: tuple[float, ...]
     steps: int
     size: int
     sml: bool
 
     @classmethod
     def of(cls, plan: gv.Plan, size: int) -> Insertion:
-        """The plan of a subgraph network."""
+        """The plan of a subgraph network. Under NDP the node is in j of the drawn subgraphs, and each moves the sum."""
         (step,) = plan.steps
         act = step.act
-        assert isinstance(act, HeterPoisson)
-        return cls(act.inner.std / 2, act.rate, step.times, size, isinstance(act.inner, Sml))
+        if isinstance(act, HeterPoisson):
+            chances = act.rate, (1 - act.rate) * act.rate
+            return cls(act.inner.std / 2, (0.5, 1.0), chances, step.times, size, isinstance(act.inner, Sml))
+        assert isinstance(act, FixedSize)
+        mixture = step.claim.base if isinstance(step.claim, RenyiCurve) else step.claim
+        assert isinstance(mixture, RevealedMixture)
+        times = tuple(float(j) for j in range(1, len(mixture.weights)))
+        return cls(act.inner.std / 2, times, mixture.weights[1:], step.times, size, False)
 
     def observed(self, present: bool, runs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """First coordinate and squared length of the rest, each [runs, steps]."""
         shape = runs, self.steps
-        chance = rng.random(shape)
-        kept = self.rate + (1 - self.rate) * self.rate
-        moved = np.where(chance < self.rate, 0.5, np.where(chance < kept, 1.0, 0.0)) * present
+        drawn = np.searchsorted(np.cumsum(self.chances), rng.random(shape), side="right")
+        moved = np.array([*self.moves, 0.0])[drawn] * present
         scale = self.noise * (np.sqrt(rng.exponential(size=shape)) if self.sml else 1.0)
         first = moved + scale * rng.standard_normal(shape)
         return first, scale**2 * rng.chisquare(self.size - 1, shape)
@@ -73,10 +86,10 @@ class Insertion:
     def told(self, first: Floats, rest: Floats, projected: bool) -> Floats:
         """Log likelihood ratio of the trainings, [runs]: of first coordinates alone, or of whole vectors."""
         ratio = self._by_projection if projected or not self.sml else self._by_vector
-        kept = (1 - self.rate) * self.rate
-        central, neighbour = math.log(self.rate) + ratio(first, rest, 0.5), math.log(kept) + ratio(first, rest, 1.0)
-        away = math.log(1 - self.rate - kept)
-        return np.logaddexp(away, np.logaddexp(central, neighbour)).sum(axis=1)
+        told = np.full_like(first, math.log1p(-sum(self.chances)))
+        for chance, move in zip(self.chances, self.moves, strict=True):
+            told = np.logaddexp(told, math.log(chance) + ratio(first, rest, move))
+        return told.sum(axis=1)
 
     def _by_projection(self, first: Floats, _: Floats, move: float) -> Floats:
         if self.sml:
@@ -122,8 +135,8 @@ def audited(game: Insertion, claimed: float, delta: float, runs: int, seed: int)
     return found
 
 
-LAWS = (("sml", Reading.PUBLISHED), ("gaussian", Reading.SOUND))
-"""The published method and claim, and Gaussian noise with ours."""
+LAWS = (("sml", Reading.PUBLISHED), ("gaussian", Reading.SOUND), ("ndp", Reading.PUBLISHED))
+"""The published method and claim, Gaussian noise with ours, and NDP with its own claim."""
 
 
 def measured(name: str, epsilon: float, law: str, reading: Reading, runs: int) -> dict[str, Any]:
@@ -131,7 +144,9 @@ def measured(name: str, epsilon: float, law: str, reading: Reading, runs: int) -
     graph = gv.datasets.load(name, split="random_80_20")
     adjacency, delta = Adjacency.of("node", graph.undirected), graph.num_nodes**-1.1
     public = graph.seal(adjacency)[0]
-    method = gv.methods.HeterPoisson(network="gcn", noise_law=law, exact_term=law == "sml")
+    method: gv.methods.HeterPoisson | gv.methods.Ndp = gv.methods.Ndp()
+    if law != "ndp":
+        method = gv.methods.HeterPoisson(network="gcn", noise_law=law, exact_term=law == "sml")
     plans = plan_of(method, public, adjacency, reading)
     plan = plans(accounting.calibrate(plans, epsilon, delta).noise)
     size = sum(part.numel() for part in start(method.model(public.num_features, public.num_classes)))

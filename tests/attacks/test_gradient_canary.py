@@ -45,7 +45,7 @@ def test_gaussian_noise_keeps_its_promise_under_both() -> None:
 def test_what_is_drawn_is_the_noise_of_the_act() -> None:
     """Length and first coordinate of Sml's noise have the law of `observed`, and its evidence is that of `told`."""
     size, runs = 400, 1500
-    act, game = Sml(std=2 * 3.0), Insertion(3.0, 0.5, 1, size, sml=True)
+    act, game = Sml(std=2 * 3.0), Insertion(3.0, (0.5, 1.0), (0.5, 0.25), 1, size, sml=True)
     zeros = lambda _: _Nothing(size)  # noqa: E731
     drawn = torch.stack([act.apply(None, zeros, Seeded(seed)) for seed in range(runs)]).double().numpy() / 2
     first, rest = game.observed(False, runs, np.random.default_rng(0))

@@ -116,13 +116,15 @@ def test_measured_tables_are_the_kept_results(page: Path) -> None:
 
 def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> None:
     row = {"dataset": "a", "unit": "edge", "reading": "sound", "epsilon": 1.0, "delta": 1e-5, "selection": "fixed"}
-    known = {"seeds": 5, "metric": "accuracy", "test": 0.5, "stderr": 0.01}
-    other = {**row, **known, "epsilon": "inf", "test": None, "stderr": None}
+    spent = {"certificate_epsilon": 1.0, "sound_epsilon": 1.0, "params": {}, "tuned": {}}
+    rest = {"published": None, "source": "", "failed": 0, "failure": ""}
+    known = {"seeds": 5, "test": 0.5, "std": 0.01 * 5**0.5, **spent, **rest}
+    other = {**row, **known, "epsilon": "inf", "test": None, "std": None}
     rows = [{**row, **known, "method": "gap"}, {**other, "method": "mlp"}, {**row, **known, "method": "gapless"}]
     (tmp_path / "some.json").write_text(json.dumps(rows))
     page = "above\n<!-- results/some.json: gap + mlp -->\nold\n<!-- /results -->\nbelow\n"
     made = method_tables.filled(page, tmp_path)
-    assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  |  |" in made
+    assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  | failed |" in made
     assert "gapless" not in made
     assert "old" not in made
     assert made.startswith("above\n")

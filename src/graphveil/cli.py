@@ -666,7 +666,8 @@ def bench_run(
     workers = engine_of(engine, jobs)
     for name, file in files.items():
         _require_writable(None, file)
-        if file is not None and file.exists() and len(kept.load(file)) > len(wanted[name].cells(quick)):
+        part = quick or datasets is not None
+        if part and file is not None and file.exists() and len(kept.load(file)) > len(wanted[name].cells(quick)):
             raise InvalidInput(f"{file} holds more lines than this part of the experiment; write to another file")
     with _resumable(out), _progress(quiet):
         found = runner.run_many(list(wanted.values()), out=out, engine=workers, quick=quick)
@@ -709,7 +710,10 @@ def bench_audit(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Attack every claim of an experiment on small graphs; its table then shows certified lower bounds."""
+    """Attack every claim of an experiment on small graphs; its table then shows certified lower bounds.
+
+    Exit code 3 if a claim is refuted.
+    """
     from graphveil.bench import audits
     from graphveil.bench.spec import load
     from graphveil.engine import engine_of
@@ -721,6 +725,8 @@ def bench_audit(
         _print_json(rows)
     else:
         _print_table(rows)
+    if any(row["verdict"] == "refuted" for row in rows):
+        raise typer.Exit(3)
 
 
 @bench_app.command("show")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from graphveil.bench import audits, runner, table
 from graphveil.bench.spec import Spec
+from graphveil.cli import app
 from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.engine import Local
 from graphveil.graph import Public
@@ -93,6 +95,12 @@ def test_a_broken_method_is_called_so_in_every_table(tmp_path: Path, monkeypatch
     assert f"> {found[0].row()['above']} REFUTED" in shown
     assert f"> {found[0].row()['above']} REFUTED |" in board
     assert "99% confidence on its own" in board, "many audits are shown: each may be wrong"
+    (tmp_path / "t.toml").write_text(
+        'title = "t"\ndatasets = ["chain-s"]\nunit = "edge"\ndelta = 1e-2\nepsilons = [1]\nseeds = [0, 1]\n'
+        '[[method]]\nname = "gap"\nparams = {hidden = 4, head = 4, epochs = 2}\n'
+    )
+    words = ["bench", "audit", str(tmp_path / "t.toml"), "--out", str(tmp_path), "--runs", str(RUNS)]
+    assert CliRunner().invoke(app, words).exit_code == 3, "as for `graphveil audit`"
 
 
 def test_bounds_are_rounded_against_us() -> None:

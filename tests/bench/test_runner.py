@@ -244,7 +244,7 @@ def test_what_experiments_share_is_run_once(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == ""
     runner.run(other, out=tmp_path)
     assert "t: 4 tasks, 2 done before, 2 to run" in capsys.readouterr().err
-    assert runner.progress_of(other, out=tmp_path) == {"title": "t", "tasks": 4, "done": 2, "failed": 2}
+    assert runner.progress_of(other, out=tmp_path) == {"title": "t", "tasks": 4, "done": 2, "failed": 2, "hours": 0.0}
 
 
 def test_a_charged_choice_is_one_run_that_costs_what_was_asked(tmp_path: Path) -> None:

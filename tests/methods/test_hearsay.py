@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -182,3 +183,17 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
 def test_node_level_is_refused_with_the_reason(graph: Graph) -> None:
     with pytest.raises(gv.Unsupported, match="row of its own"):
         gv.train(graph, SMALL, epsilon=1, unit="node")
+
+
+def test_an_edge_is_told_from_counts_as_far_as_the_page_says() -> None:
+    """Total variation of two cells that move by one each, by the law of the noise: tanh(1 / (2 noise)), 0.46."""
+    noise = 1.0
+    cells = np.arange(-60, 61)
+    law = (1 - math.exp(-1 / noise)) / (1 + math.exp(-1 / noise)) * np.exp(-np.abs(cells) / noise)
+    moved = (1 - math.exp(-1 / noise)) / (1 + math.exp(-1 / noise)) * np.exp(-np.abs(cells - 1) / noise)
+    told = np.abs(np.outer(law, law) - np.outer(moved, moved)).sum() / 2
+    assert told == pytest.approx(math.tanh(1 / (2 * noise)), abs=1e-9)
+    assert round(told, 2) == 0.46
+    assert told < accounting.delta(
+        Hearsay().plan(Public.blank(9, 4, 3), Adjacency.of("edge"), Reading.SOUND, noise), 0.0
+    )

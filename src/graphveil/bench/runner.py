@@ -138,11 +138,12 @@ def finished(spec: Spec, *, out: Path) -> list[Record]:
 
 
 def progress_of(spec: Spec, *, out: Path) -> dict[str, Any]:
-    """How many tasks there are, how many of them are done, and how many failed and will be tried again."""
+    """How many tasks there are, are done, or failed and will be tried again, and the hours of training they took."""
     tasks = _by_key(spec)
     records = _held(tasks, spec.metric, out).values()
     done = sum(record.result is not None for record in records)
-    return {"title": spec.title, "tasks": len(tasks), "done": done, "failed": len(records) - done}
+    hours = round(sum(record.seconds for record in records) / 3600, 2)
+    return {"title": spec.title, "tasks": len(tasks), "done": done, "failed": len(records) - done, "hours": hours}
 
 
 def _by_key(spec: Spec, quick: bool = False) -> dict[str, Task]:

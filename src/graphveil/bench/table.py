@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from json import dumps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from graphveil.bench import kept
 from graphveil.bench.audits import CONFIDENCE, Audited, rounded_down
@@ -102,12 +102,17 @@ def markdown(paths: Sequence[Path]) -> str:
     A cell is the mean and the standard deviation over seeds, in per cent.
     """
     found = [line for path in paths for line in kept.load(path)]
-    epsilons = sorted({line.epsilon for line in found})
+    return by_epsilon(found, ("dataset", "method", "unit", "reading"), "std")
+
+
+def by_epsilon(lines: Sequence[Line], shown: Sequence[str], spread: Literal["std", "half_width"]) -> str:
+    """Lines in Markdown: a row for what they are in the columns `shown`, a column per epsilon."""
+    epsilons = sorted({line.epsilon for line in lines})
     cells: dict[tuple[str, ...], dict[float, str]] = {}
-    for line in found:
-        place = (line.dataset, line.method, line.unit, line.reading)
-        cells.setdefault(place, {})[line.epsilon] = _mean(line, line.std)
-    head = ["dataset", "method", "unit", "reading", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    for line in lines:
+        place = tuple(str(getattr(line, key)) for key in shown)
+        cells.setdefault(place, {})[line.epsilon] = _mean(line, getattr(line, spread))
+    head = [*shown, *(f"ε = {epsilon:g}" for epsilon in epsilons)]
     return _lined(head, [[*place, *(mine.get(epsilon, "") for epsilon in epsilons)] for place, mine in cells.items()])
 
 

@@ -66,6 +66,7 @@ class Best(Method):
                 "whose predictions read released state or a node's own features"
             )
 
+    # For all other methods the class says it; here the candidates of an instance do.
     @property
     def serves(self) -> Serves:  # type: ignore[override]
         """As the candidates do."""

@@ -155,6 +155,44 @@ class TestDrawing:
         with pytest.raises(InvalidInput, match="class 0 has 60 labelled nodes, fewer than 70"):
             rare.split_public(280, 600, 400, balanced=True)
 
+    def test_exchanged_graphs_are_the_same_two_in_each_others_place(self, whole: Graph, two: Graph) -> None:
+        swapped = whole.split_public(1000, 1200, 400, seed=3, exchanged=True)
+        straight = whole.split_public(1000, 1200, 400, seed=3)
+        public = beside(swapped)
+        assert swapped.fingerprint() == beside(straight).fingerprint()
+        assert public.fingerprint() == straight.fingerprint() == two.fingerprint()
+        assert bool(swapped.train.all())
+        assert (int(public.train.sum()), int(public.val.sum()), int(public.test.sum())) == (750, 0, 250)
+        assert not bool((public.train & public.test).any())
+        assert not rows(swapped) & rows(public)
+        assert swapped.split == public.split == "two_graphs(1000,1200,400,exchanged,seed=3)"
+        assert (swapped.name, public.name) == ("social", "social-public")
+        with pytest.raises(InvalidInput, match="public graph of 1 nodes is too small to ask and to test"):
+            whole.split_public(1, 1, 1, exchanged=True)
+
+    def test_a_balanced_graph_stays_balanced_in_the_public_place(self, whole: Graph) -> None:
+        rare = replace(whole, y=torch.where(torch.arange(3000) < 60, 0, whole.y.clamp(min=1)))
+        found = torch.zeros(4)
+        for seed in range(20):
+            two = rare.split_public(200, 600, 400, seed=seed, balanced=True, exchanged=True)
+            public = beside(two)
+            assert torch.bincount(public.y).tolist() == [50] * 4
+            found += torch.bincount(public.y[public.test], minlength=4)
+        # Of every class as many are tested, the rare one included.
+        assert (found / found.sum()).tolist() == pytest.approx([0.25] * 4, abs=0.04)
+        release = gv.train(two, gv.methods.DpSgd(steps=1), noise=1.0, delta=1e-5, unit="node", seed=0)
+        assert "drawn by looking at labels" in release.certificate.card()
+
+    def test_datasets_are_exchanged_by_name(self) -> None:
+        two, swapped = (
+            datasets.load("social", split=split, seed=1) for split in ("two_graphs", "two_graphs_exchanged")
+        )
+        assert swapped.fingerprint() == beside(two).fingerprint()
+        assert beside(swapped).fingerprint() == two.fingerprint()
+        assert int(beside(swapped).test.sum()) == 750
+        with pytest.raises(InvalidInput, match=r"use one of: .*two_graphs, two_graphs_exchanged"):
+            datasets.load("social", split="random_exchanged")
+
     def test_published_sizes_fit_their_datasets(self) -> None:
         for name, sizes in datasets._TWO_GRAPHS.items():
             assert sum(sizes) <= datasets.num_nodes(name)
@@ -347,7 +385,7 @@ class TestScores:
         graph = datasets.load("social", split="two_graphs", seed=2)
         release = gv.train(graph, gv.methods.DpSgd(steps=3), epsilon=2, delta=1e-5, unit="node", seed=2)
         expected = release.evaluate("test", graph.beside)
-        assert record.result.test.model_dump(exclude={"rare_f1"}) == pytest.approx(expected)
+        assert record.result.test.model_dump(exclude={"rare_f1", "precision"}) == pytest.approx(expected)
 
     @pytest.mark.usefixtures("known")
     def test_the_bench_refuses_what_it_could_not_score(self) -> None:
@@ -356,6 +394,9 @@ class TestScores:
         assert self.spec("student", {}).tasks()
         with pytest.raises(ValueError, match="student needs a public graph"):
             self.spec("student", {}, split="random")
+        assert self.spec("student", {}, split="two_graphs_exchanged").tasks()
+        with pytest.raises(ValueError, match="gcn labels the private graph alone"):
+            self.spec("gcn", {}, split="two_graphs_exchanged")
 
     @staticmethod
     def spec(method: str, params: dict[str, Any], split: str = "two_graphs") -> Spec:

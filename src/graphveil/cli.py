@@ -656,9 +656,8 @@ def bench_run(
     quiet: Quiet = False,
 ) -> None:
     """Run experiments. What was finished before, and what they share, is not run again."""
-    from graphveil.bench import audits, kept, runner, table
+    from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load_many
-    from graphveil.core import InvalidInput
     from graphveil.engine import engine_of
 
     wanted = load_many(specs, datasets=None if datasets is None else datasets.split(","))
@@ -666,9 +665,8 @@ def bench_run(
     workers = engine_of(engine, jobs)
     for name, file in files.items():
         _require_writable(None, file)
-        part = quick or datasets is not None
-        if part and file is not None and file.exists() and len(kept.load(file)) > len(wanted[name].cells(quick)):
-            raise InvalidInput(f"{file} holds more lines than this part of the experiment; write to another file")
+        if (quick or datasets is not None) and file is not None and file.exists():
+            table.require_no_loss(wanted[name], file, quick)
     with _resumable(out), _progress(quiet):
         found = runner.run_many(list(wanted.values()), out=out, engine=workers, quick=quick)
     tables = {}

@@ -372,13 +372,17 @@ class Graph:
         )
         return replace(kept, beside=replace(public, num_classes=self.num_classes, name=name))
 
-    def split_public(self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False) -> Graph:
+    def split_public(
+        self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False, exchanged: bool = False
+    ) -> Graph:
         """Two graphs out of one, for benchmarks: disjoint sets of ids drawn at random, and the edges inside each.
 
         The private graph has `private` nodes, whose labelled ones train. The public graph beside it has `queries` +
         `test` others: its `train` mask holds those that may be asked about, its `test` mask those that score
         predictions. Edges between the two graphs are dropped, and so are ids that were not drawn. `balanced` draws as
         many private nodes of every class, so it looks at labels; the rest of the ids is dealt out whatever their class.
+        `exchanged` makes the same draw and then calls the `queries` + `test` nodes private and the others public, of
+        which the same share is tested.
         """
         sizes = {"private": private, "query": queries, "test": test}
         if min(sizes.values()) < 1 or sum(sizes.values()) > self.num_nodes:
@@ -394,11 +398,13 @@ class Graph:
             ours = known[self._first_of_each_class(known, private // self.num_classes)]
             # Shuffled again: what the first of every class left of the rare ones stands at the end.
             order = np.concatenate([ours, rng.permutation(np.setdiff1d(order, ours))])
-        how = f"two_graphs({private}{' balanced' * balanced},{queries},{test},seed={seed})"
+        how = f"two_graphs({private}{' balanced' * balanced},{queries},{test}{',exchanged' * exchanged},seed={seed})"
         ours, asked, scored = np.split(order[: private + queries + test], [private, private + queries])
+        if exchanged:
+            ours, asked, scored = _exchanged(ours, asked, scored, rng)
         kept = self.induced([ours, *_NOBODY], self.name, how)
         if not bool(kept.train.any()):
-            raise InvalidInput(f"none of the {private} private nodes has a label; draw more")
+            raise InvalidInput(f"none of the {len(ours)} private nodes has a label; draw more")
         return kept.with_public(self.induced([asked, _NOBODY[0], scored], f"{self.name}-public", how))
 
     def induced(self, parts: list[Ids], name: str, how: str) -> Graph:
@@ -681,6 +687,16 @@ class Sealed:
 
 def _shuffled(ids: Ids, seed: int) -> Ids:
     return _generator(seed).permutation(ids)
+
+
+def _exchanged(ours: Ids, asked: Ids, scored: Ids, rng: np.random.Generator) -> tuple[Ids, Ids, Ids]:
+    """Private, query and test ids of two graphs in each other's place; of the public one the same share is tested."""
+    tested = round(len(ours) * len(scored) / (len(asked) + len(scored)))
+    if not 0 < tested < len(ours):
+        raise InvalidInput(f"a public graph of {len(ours)} nodes is too small to ask and to test; draw more")
+    # Shuffled: the rare classes of a balanced draw stand at its end.
+    public = rng.permutation(ours)
+    return np.concatenate([asked, scored]), public[tested:], public[:tested]
 
 
 def _generator(seed: int) -> np.random.Generator:

@@ -302,6 +302,22 @@ def test_a_part_does_not_overwrite_the_whole(tmp_path: Path) -> None:
     assert command(*words).exit_code == 0, "the whole may be written again"
 
 
+def test_a_quick_run_does_not_overwrite_the_whole(tmp_path: Path) -> None:
+    path, table = tmp_path / "t.toml", tmp_path / "table.json"
+    path.write_text(SLOW.replace("steps = 800", "steps = 2").replace('"social"', '"chain-s"'))
+    words = ("run", str(path), "--out", str(tmp_path / "records"), "--results")
+    assert command(*words, str(table)).exit_code == 0
+    whole = table.read_text()
+    done = command(*words, str(table), "--quick")
+    assert done.exit_code != 0, "one line as well, but of one seed"
+    assert "more lines or seeds than this part of the experiment; write to another file" in str(done.exception)
+    assert table.read_text() == whole
+    for again in range(2):
+        assert command(*words, str(tmp_path / "quick.json"), "--quick").exit_code == 0, again
+    assert command(*words, str(tmp_path / "quick.json")).exit_code == 0, "the whole may replace a part"
+    assert json.loads((tmp_path / "quick.json").read_text()) == json.loads(whole)
+
+
 def test_several_experiments_in_one_command(tmp_path: Path) -> None:
     text = SLOW.replace("steps = 800", "steps = 2").replace('"social"', '"chain-s", "chain-m"')
     for name in ("one", "two"):
@@ -423,18 +439,61 @@ def test_rare_f1_is_that_of_the_graphs_rarest_class() -> None:
         runner._scores(always, graph, torch.zeros_like(graph.test))
 
 
-def test_records_from_before_a_metric_are_kept_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_precision_is_weighted_by_how_many_have_the_class() -> None:
+    graph = gv.datasets.load("social")
+    shares = torch.bincount(graph.y).double() / graph.num_nodes
+    everyone = graph.y >= 0
+    assert runner._scores(graph.y, graph, everyone).precision == 1.0
+    # Said of all, a class is right for its share of them; said of none, it counts as 0.
+    always = torch.zeros_like(graph.y)
+    assert runner._scores(always, graph, everyone).precision == pytest.approx(float(shares[0] ** 2))
+    merged = torch.where(graph.y == 1, 0, graph.y)
+    expected = float(shares[0] * shares[0] / (shares[0] + shares[1]) + shares[2:].sum())
+    assert runner._scores(merged, graph, everyone).precision == pytest.approx(expected)
+    # A class that nobody of those has weighs nothing.
+    assert runner._scores(graph.y, graph, graph.y == 2).precision == 1.0
+
+
+def test_a_constant_guess_has_the_precision_that_heterpoisson_prints_for_it() -> None:
+    """Table 3, PubMed, naive DP-SGD at epsilon 2: 15.4, which is all nodes called by its second class."""
+    truth = torch.repeat_interleave(torch.arange(3), torch.tensor([4103, 7739, 7875]))
+    assert runner._precision(torch.ones_like(truth), truth, 3) == pytest.approx(0.154, abs=5e-4)
+
+
+@pytest.mark.parametrize("metric", ["rare_f1", "precision"])
+def test_records_from_before_a_metric_are_kept_unless_it_is_asked_for(tmp_path: Path, metric: str) -> None:
     spec = make(seeds=[0])
     [record] = runner.run(spec, out=tmp_path)
     path = tmp_path / f"{record.task.key()}.json"
     old = json.loads(path.read_text())
     del old["task"]["test_on"], old["result"]["elsewhere"]
-    del old["result"]["val"]["rare_f1"], old["result"]["test"]["rare_f1"]
+    del old["result"]["val"][metric], old["result"]["test"][metric]
     path.write_text(json.dumps(old))
     before = stamps(tmp_path)
     runner.run(spec, out=tmp_path)
     assert stamps(tmp_path) == before
-    rare = make(seeds=[0], metric="rare_f1")
-    assert runner.finished(rare, out=tmp_path) == []
-    assert [timeless(again) for again in runner.run(rare, out=tmp_path)] == [timeless(record)]
+    asking = make(seeds=[0], metric=metric)
+    assert runner.finished(asking, out=tmp_path) == []
+    assert runner.progress_of(asking, out=tmp_path)["done"] == 0
+    assert [timeless(again) for again in runner.run(asking, out=tmp_path)] == [timeless(record)]
     assert stamps(tmp_path) != before
+    [row] = table.summarise(asking, runner.finished(asking, out=tmp_path))
+    assert record.result is not None
+    assert (row.metric, row.test) == (metric, getattr(record.result.test, metric))
+
+
+def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> None:
+    class Away(Local):
+        """Writes its records where nobody here reads them."""
+
+        def stream(self, work: Any, shared: Any, items: Any) -> Generator[Any]:  # noqa: ARG002
+            yield from super().stream(work, tmp_path / "there", items)
+
+    here = tmp_path / "here"
+    [record] = runner.run(make(seeds=[0]), out=here)
+    path = here / f"{record.task.key()}.json"
+    old = json.loads(path.read_text())
+    del old["result"]["val"]["precision"], old["result"]["test"]["precision"]
+    path.write_text(json.dumps(old))
+    asking = make(seeds=[0], metric="precision")
+    assert runner.run(asking, out=here, engine=Away()) == runner.finished(asking, out=here)

@@ -30,14 +30,15 @@ from graphveil.record import forget_peak, peak_mb, scored, validating, versions
 
 
 class Scores(Model):
-    """How well a release predicts some nodes: accuracy, macro F1, and the F1 of the graph's rarest class.
+    """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision.
 
-    Records from before rare_f1 have none.
+    Records from before rare_f1 or precision have none.
     """
 
     accuracy: float
     f1: float
     rare_f1: float | None = None
+    precision: float | None = None
 
 
 class Elsewhere(Model):
@@ -126,8 +127,8 @@ def _stream(pending: Sequence[Task], out: Path, engine: Engine, label: str) -> I
                     "a worker process was lost, perhaps for want of memory; what is finished is kept: give the same "
                     "command again, with fewer --jobs"
                 ) from None
-            # A worker of another machine wrote it there.
-            if not _place(out, record.task).exists():
+            # A worker of another machine wrote it there; what lies here may be older.
+            if _read(out, record.task) != record:
                 _write(out, record)
             yield record
 
@@ -265,7 +266,21 @@ def _scores(predicted: Tensor, graph: Graph, part: Tensor) -> Scores:
         raise InvalidInput(f"{graph.name!r} has no nodes to score; choose another split")
     said, truth = predicted[part], graph.y[part]
     rarest = int(torch.bincount(graph.y[graph.y >= 0]).argmin())
-    return Scores(**score(said, truth, graph.num_classes), rare_f1=class_f1(said, truth, rarest))
+    return Scores(
+        **score(said, truth, graph.num_classes),
+        rare_f1=class_f1(said, truth, rarest),
+        precision=_precision(said, truth, graph.num_classes),
+    )
+
+
+def _precision(said: Tensor, truth: Tensor, num_classes: int) -> float:
+    """The precision of the classes, weighted by their shares: sum_c Pr[truth = c] Pr[truth = c | said = c].
+
+    A class that is never predicted counts as 0, as in the code of HeterPoisson's authors (Table 3). Both int64 [n].
+    """
+    pairs = [(said == label, truth == label) for label in range(num_classes)]
+    right = [float(is_.sum()) * float((named & is_).sum()) / max(float(named.sum()), 1.0) for named, is_ in pairs]
+    return sum(right) / len(truth)
 
 
 @lru_cache(maxsize=2)

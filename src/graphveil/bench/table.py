@@ -171,6 +171,14 @@ def _lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
 
 
+def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
+    """A part of an experiment may replace a table of its own lines and seeds, but none that holds more."""
+    held = kept.load(path)
+    most = max(line.seeds for line in held)
+    if len(held) > len(spec.cells(quick)) or most > len(spec.seeds[: 1 if quick else None]):
+        raise InvalidInput(f"{path} holds more lines or seeds than this part of the experiment; write to another file")
+
+
 def write(rows: Sequence[Row], path: Path) -> None:
     """The rows as JSON with sorted keys, for keeping as evidence."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ from graphveil.graph import Graph
 __all__ = ["describe", "load", "names", "num_nodes"]
 
 _FIFTH = "_80_20"
+_EXCHANGED = "_exchanged"
 
 _TWO_GRAPHS = {"computers": (2500, 3000, 3000), "rutgers89": (10_010, 8009, 2002), "credit": (10_818, 7500, 7500)}
 """Private, query and test nodes of PrivGNN's paper (Olatunji et al. 2023, Table 11 and appendix F).
@@ -32,7 +33,8 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
 
     "random_80_20" is 70/10/20: four fifths to learn from, of which one eighth chooses hyper-parameters.
     "two_graphs" gives a private graph with a public one beside it (`Graph.split_public`), in the published sizes where
-    there are any, else in halves, with half of the public nodes for testing.
+    there are any, else in halves, with half of the public nodes for testing; "two_graphs_exchanged" gives the same two
+    graphs with the public one in the private one's place.
     `root` holds the raw files (default: GRAPHVEIL_DATA); `seed` draws the split, never the graph.
     """
     sources = _sources()
@@ -41,13 +43,15 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
         close = difflib.get_close_matches(key, sources) or sources
         raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
     source = sources[key]
-    if split == "two_graphs":
+    if split.removesuffix(_EXCHANGED) == "two_graphs":
         half = source.nodes // 2
         sizes = _TWO_GRAPHS.get(key, (half, (source.nodes - half) // 2, (source.nodes - half) // 2))
-        return source.open(key, root)[0].split_public(*sizes, seed=seed, balanced=key in _BALANCED)
+        exchanged = split.endswith(_EXCHANGED)
+        return source.open(key, root)[0].split_public(*sizes, seed, balanced=key in _BALANCED, exchanged=exchanged)
     if split.removesuffix(_FIFTH) not in source.splits:
         raise InvalidInput(
-            f"dataset {key!r} has no split {split!r}; use one of: {', '.join(source.splits)}, two_graphs"
+            f"dataset {key!r} has no split {split!r}; use one of: {', '.join(source.splits)}, two_graphs, "
+            "two_graphs_exchanged"
         )
     graph, public = source.open(key, root)
     if split == "public" and public is not None:

@@ -15,7 +15,12 @@ from graphveil.report import charts
 from graphveil.report.charts import Level, Point, Series
 from graphveil.report.tables import Cell, Column, Table, epsilon, percent
 
-METRICS = {"accuracy": "test accuracy, %", "f1": "macro F1, %", "rare_f1": "F1 of the rarest class, %"}
+METRICS = {
+    "accuracy": "test accuracy, %",
+    "f1": "macro F1, %",
+    "rare_f1": "F1 of the rarest class, %",
+    "precision": "precision weighted by class size, %",
+}
 
 
 @dataclass(frozen=True)

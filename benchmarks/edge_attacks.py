@@ -1,8 +1,9 @@
-"""How well edges are told from trained models: Table 4 of CARIBOU (LinkTeller) and figure 7 of Eclipse.
+"""How well edges are told from trained models: Table 4 of CARIBOU (LinkTeller), figures 7, 10 and 11 of Eclipse.
 
     python benchmarks/edge_attacks.py                          # all of it: hours on two cores, resumable
     python benchmarks/edge_attacks.py --quick                  # Cora, one seed, two epsilons
     python benchmarks/edge_attacks.py --datasets cora --seeds 0 1 2 --results results/edge-attacks.json
+    python benchmarks/edge_attacks.py --parts "figure 11" --seeds 0       # the attacks by rank, on Cora
 
 Every run has a file of its own, written when it is done; what is there is not run again. Each AUC is to be read beside
 the floors: the similarity of public features, and LPA against `mlp`, which never reads an edge.
@@ -14,10 +15,12 @@ import argparse
 import json
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 import graphveil as gv
 from graphveil.attack import Target
@@ -25,16 +28,21 @@ from graphveil.attacks.feature_similarity import FeatureSimilarity
 from graphveil.attacks.linkteller import LinkTeller
 from graphveil.attacks.lpa import Lpa
 from graphveil.bounds import Scores
+from graphveil.certificate import Release, class_f1, score
 from graphveil.core import Reading, Unit
 from graphveil.engine import Local, one_thread
 from graphveil.folders import write_whole
-from graphveil.method import Method
+from graphveil.graph import Graph
+from graphveil.method import Method, Serves
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""
 
 CARIBOU = gv.methods.Caribou(hops=2, lipschitz=0.6, beta=10.0, tau=1.0, loops=1.0, hidden=64, head=64)
 """Settings of the authors' code for Cora, but that nodes tell their class posteriors instead of all features."""
+
+SINGULAR = gv.methods.Eclipse(basis="singular", use="graph", rank=20, scale="rows", weight_decay=5e-3, epochs=300)
+"""Algorithm 1 of Eclipse with the settings for Cora."""
 
 TABLE_4 = {
     "facebook": (0.977, 0.463, 0.483, 0.482, 0.478, 0.472, 0.462),
@@ -55,10 +63,20 @@ PRINTED = {
 PRINTED_FLOOR = {"cora": 0.821, "citeseer": 0.902, "chameleon-undirected": 0.571, "pubmed": 0.902, "facebook": 0.636}
 """Eclipse's Table 3: similarity of features alone."""
 
+COUNTRIES = ("twitch-de", "twitch-fr", "twitch-ru", "twitch-en", "twitch-pt")
+FIGURE_10_EPSILONS = (1.0, 8.0)
+"""Figure 10: trained on Twitch of Spain, attacked on another country; two of the epsilons from 0.1 to 8 there."""
+
+RANKS = (10, 20, 50, 100, 200)
+FIGURE_11_EPSILONS = (0.1, 1.0, 10.0)
+"""Figure 11, with three of its five epsilons, on Cora: the paper speaks of three datasets and names this one."""
+
+PARTS = ("table 4", "figure 7", "figure 10", "figure 11")
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One training run and the attacks on it."""
+    """One training run and the attacks on it; with `there`, on what it releases of that graph instead of its own."""
 
     part: str
     dataset: str
@@ -67,16 +85,19 @@ class Cell:
     epsilon: float
     seed: int
     reading: Reading = Reading.SOUND
+    there: str = ""
 
     @property
     def file(self) -> str:
-        words = (self.part, self.dataset, self.label, self.epsilon, self.seed)
+        words = (self.part, self.dataset, *filter(None, [self.there]), self.label, self.epsilon, self.seed)
         return "-".join(str(word).replace(",", "").replace(" ", "-") for word in words) + ".json"
 
     def split(self) -> str:
         """As in the papers."""
         if self.part == "table 4":
             return "random_80_20"
+        if self.part == "figure 10":
+            return "random"
         return "per_class" if self.dataset == "facebook" else "public"
 
     def interfaces(self) -> tuple[str, ...]:
@@ -84,6 +105,10 @@ class Cell:
 
         Where counts or a core were released, predictions are fixed; asking again with old noise is another question.
         """
+        if self.part == "figure 10":
+            return ("served",) if self.label in ("eclipse", "lpgnet") else ("rerun",)
+        if self.part == "figure 11":
+            return ("rerun",)
         if self.part == "figure 7":
             return ("served", "rerun") if self.label in ("eclipse", "lpgnet") else ("rerun",)
         if self.epsilon == math.inf:
@@ -94,20 +119,55 @@ class Cell:
 def cells(datasets: list[str], seeds: list[int], quick: bool) -> list[Cell]:
     """What is to be run, the quickest datasets first."""
     found = []
-    order = ("cora", "citeseer", "chameleon-undirected", "photo", "pubmed", "computers", "facebook")
+    order = ("cora", "citeseer", "chameleon-undirected", "twitch-es", "photo", "pubmed", "computers", "facebook")
     for seed in seeds:
         for dataset in (name for name in order if name in datasets):
             if dataset in TABLE_4 and dataset != "facebook":
                 epsilons = (math.inf, 1.0) if quick else TABLE_4_EPSILONS
                 found += [Cell("table 4", dataset, "caribou", CARIBOU, e, seed, Reading.PUBLISHED) for e in epsilons]
             if dataset in FIGURE_7:
-                found += _figure(dataset, (1.0,) if quick else FIGURE_7_EPSILONS, seed)
+                found += _figure_7(dataset, (1.0,) if quick else FIGURE_7_EPSILONS, seed)
+            if dataset == "twitch-es":
+                found += _figure_10(seed)
+            if dataset == "cora" and not quick:
+                found += _figure_11(dataset, seed)
     return found
 
 
-def _figure(dataset: str, epsilons: tuple[float, ...], seed: int) -> list[Cell]:
+def _figure_10(seed: int) -> list[Cell]:
+    """The runs of figure 10, with the settings of the experiment `eclipse-twitch`."""
+    singular = gv.methods.Eclipse(basis="singular", use="graph", rank=20, network="first_order")
+    methods = {
+        "eclipse": gv.methods.Eclipse(),
+        "lpgnet": gv.methods.LpgNet(),
+        "lapgraph": gv.methods.LapGraph(network="first_order"),
+        "edgerand": gv.methods.EdgeRand(network="first_order", most=200_000),
+    }
+    # Without any lie edgerand releases the graph itself.
+    gcn = gv.methods.EdgeRand(network="first_order")
+    made = []
+    for there in COUNTRIES:
+        spain = partial(Cell, "figure 10", "twitch-es", seed=seed, there=there)
+        made += [spain("gcn, first order", gcn, math.inf), spain("mlp", gv.methods.Mlp(), math.inf)]
+        for e in FIGURE_10_EPSILONS:
+            made.append(spain("eclipse, Algorithm 1", singular, e, reading=Reading.PUBLISHED))
+            made += [spain(label, method, e) for label, method in methods.items()]
+    return made
+
+
+def _figure_11(dataset: str, seed: int) -> list[Cell]:
+    """The runs of figure 11 on one dataset."""
+    made = []
+    for e in FIGURE_11_EPSILONS:
+        for rank in RANKS:
+            method = replace(SINGULAR, rank=rank)
+            made.append(Cell("figure 11", dataset, f"Algorithm 1, rank {rank}", method, e, seed, Reading.PUBLISHED))
+    return made
+
+
+def _figure_7(dataset: str, epsilons: tuple[float, ...], seed: int) -> list[Cell]:
     """The runs of figure 7 on one dataset."""
-    singular = gv.methods.Eclipse(basis="singular", use="graph", rank=20, scale="rows", weight_decay=5e-3, epochs=300)
+    singular = SINGULAR
     if dataset == "citeseer":
         singular = replace(singular, learning_rate=0.05, weight_decay=1e-2)
     if dataset == "pubmed":
@@ -137,27 +197,50 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
     graph = gv.datasets.load(cell.dataset, split=cell.split(), seed=cell.seed)
     target = Target(graph, cell.method, Unit.EDGE, cell.epsilon, None, 1e-5, cell.reading, cell.seed)
     release = target.release()
+    if cell.there:
+        target, release = elsewhere(target, release, gv.datasets.load(cell.there))
+    # As in the paper: all pairs among 500 nodes of another country, else as many edges as pairs that are none.
+    natural = bool(cell.there)
+    # Posteriors of two classes, less their mean, all lie on one line: their correlation is 1 or -1.
+    distance = "euclidean" if graph.num_classes == 2 else "correlation"
     attacks = {
-        "features alone": FeatureSimilarity(PAIRS).scores(target, cell.seed),
-        "lpa": Lpa(PAIRS).judged(target, release, cell.seed),
+        "features alone": FeatureSimilarity(PAIRS, natural).scores(target, cell.seed),
+        "lpa": Lpa(PAIRS, natural, distance).judged(target, release, cell.seed),
     }
     for interface in cell.interfaces():
-        attack = LinkTeller(QUERIES, interface=interface)
+        attack = LinkTeller(PAIRS if natural else QUERIES, natural, interface=interface)
         attacks[f"linkteller {interface}"] = attack.judged(target, release, cell.seed)
-    result = {
+    result: dict[str, Any] = {
         "part": cell.part,
-        "dataset": cell.dataset,
+        "dataset": f"{cell.dataset} -> {cell.there}" if cell.there else cell.dataset,
         "method": cell.label,
         "epsilon": "inf" if cell.epsilon == math.inf else cell.epsilon,
         "sound epsilon": min(release.certificate.sound_epsilon, 1e9),
         "seed": cell.seed,
-        "accuracy": release.evaluate("test")["accuracy"],
+        **(rare(release, target.graph) if cell.there else {"accuracy": release.evaluate("test")["accuracy"]}),
         "attacks": {name: told(scores) for name, scores in attacks.items()},
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(place, result)
     print(cell.file, f"accuracy {result['accuracy']:.3f}", _brief(result["attacks"]), flush=True)
     return result
+
+
+def elsewhere(target: Target, release: Release, graph: Graph) -> tuple[Target, Release]:
+    """What a release says about another private graph, at that graph's own expense, as the target of attacks."""
+    # The noise of training must not come again.
+    there = replace(target, graph=graph, seed=1_000 + target.seed)
+    if release.method.serves is Serves.RELEASED:
+        return there, gv.infer(release, graph, epsilon=target.epsilon, delta=target.delta, seed=there.seed)
+    return there, replace(release, _graph=graph)
+
+
+def rare(release: Release, graph: Graph) -> dict[str, float]:
+    """Accuracy over all labelled nodes, and the F1 of the rarer class, which is what Eclipse measures on Twitch."""
+    known = graph.y >= 0
+    said, truth = release.predict(graph)[known], graph.y[known]
+    accuracy = score(said, truth, graph.num_classes)["accuracy"]
+    return {"accuracy": accuracy, "rare f1": class_f1(said, truth, int(torch.bincount(truth).argmin()))}
 
 
 def told(scores: Scores) -> dict[str, float]:
@@ -186,6 +269,8 @@ def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         part, dataset, method, epsilon = key
         row = {"part": part, "dataset": dataset, "method": method, "epsilon": epsilon, "seeds": len(runs)}
         sound, accuracy = float(np.mean([r["sound epsilon"] for r in runs])), spread([r["accuracy"] for r in runs])
+        if "rare f1" in runs[0]:
+            row["rare f1"] = spread([r["rare f1"] for r in runs])
         rows.append({**row, "sound epsilon": sound, "accuracy": accuracy, "attacks": attacks})
     return rows
 
@@ -195,7 +280,7 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Both tables in Markdown, printed figures beside ours."""
+    """All tables in Markdown, printed figures beside ours."""
     print("\n| dataset | epsilon | anew | printed | same noise | LPA | features | accuracy | seeds |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for row in (row for row in rows if row["part"] == "table 4"):
@@ -221,6 +306,26 @@ def show(rows: list[dict[str, Any]]) -> None:
     print("\n| dataset | features alone | printed (Table 3) | mlp posteriors |\n|---|---:|---:|---:|")
     for row in (row for row in rows if row["part"] == "figure 7" and row["method"] == "mlp"):
         _line(row["dataset"], _auc(row, "features alone"), f"{PRINTED_FLOOR[row['dataset']]:.3f}", _auc(row, "lpa"))
+    _show_figure_10([row for row in rows if row["part"] == "figure 10"])
+    _show_figure_11([row for row in rows if row["part"] == "figure 11"])
+
+
+def _show_figure_10(rows: list[dict[str, Any]]) -> None:
+    print("\n| dataset | method | epsilon | rare F1 | LPA | low degree | LinkTeller | low degree | features |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+    for row in rows:
+        teller = next(name for name in ("linkteller served", "linkteller rerun") if name in row["attacks"])
+        columns = [(_auc(row, name), _mean(row["attacks"][name].get("auc low"))) for name in ("lpa", teller)]
+        f1, floor = _mean(row["rare f1"]), _auc(row, "features alone")
+        _line(row["dataset"], row["method"], row["epsilon"], f1, *columns[0], *columns[1], floor)
+
+
+def _show_figure_11(rows: list[dict[str, Any]]) -> None:
+    print("\n| dataset | method | epsilon | accuracy | LPA | LinkTeller | features |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for row in rows:
+        columns = [_auc(row, name) for name in ("lpa", "linkteller rerun", "features alone")]
+        _line(row["dataset"], row["method"], row["epsilon"], _mean(row["accuracy"]), *columns)
 
 
 def _line(*columns: Any) -> None:
@@ -243,8 +348,8 @@ def _plain(epsilon: float) -> float | str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datasets", nargs="+", default=list(dict.fromkeys([*TABLE_4, *FIGURE_7])))
-    parser.add_argument("--parts", nargs="+", default=["table 4", "figure 7"], choices=["table 4", "figure 7"])
+    parser.add_argument("--datasets", nargs="+", default=list(dict.fromkeys([*TABLE_4, *FIGURE_7, "twitch-es"])))
+    parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--quick", action="store_true", help="Cora, one seed, epsilon 1.")
     parser.add_argument("--show", action="store_true", help="Run nothing: show what is done.")

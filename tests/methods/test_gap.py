@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import accounting
+from graphveil import accounting, datasets
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph import Graph, Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.gap import Gap
+from graphveil.nn.jumping import beliefs
 from graphveil.noise import Seeded
 from graphveil.session import Session
 
@@ -68,7 +69,13 @@ def test_released_sums_are_unit_rows_of_neighbours_sums(graph: Graph, hops: int,
         assert torch.allclose(hop.double(), rows, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"hops": 0}, {"hops": 1.5}, {"embedding": -1}, {"embedding": 2.5}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hops": 0}, {"hops": 1.5}, {"embedding": -1}, {"embedding": 2.5}, {"hidden": -1},
+        {"hidden": 0, "embedding": 4},
+    ],
+)  # fmt: skip
 def test_bad_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(gv.InvalidInput):
         Gap(**wrong)
@@ -79,7 +86,10 @@ def test_nodes_are_refused_with_the_reason(graph: Graph) -> None:
         gv.train(graph, Gap(), epsilon=1.0, unit="node", seed=0)
 
 
-@pytest.mark.parametrize("method", [Gap(**SMALL), Gap(hops=2, embedding=6, jumping=True, **SMALL)])
+@pytest.mark.parametrize(
+    "method",
+    [Gap(**SMALL), Gap(hops=2, embedding=6, jumping=True, **SMALL), Gap(hops=2, hidden=0, head=8)],
+)
 def test_weights_serve_another_graph_and_a_seed_fixes_all(graph: Graph, method: Gap) -> None:
     release = gv.train(graph, method, noise=2.0, delta=1e-5, unit="edge", seed=3)
     again = gv.train(graph, method, noise=2.0, delta=1e-5, unit="edge", seed=3)
@@ -95,3 +105,26 @@ def test_without_noise_edges_help(graph: Graph, method: Gap) -> None:
     floor = gv.train(graph, gv.methods.Mlp(), epsilon=1.0, unit="edge", seed=0).evaluate("test")["accuracy"]
     release = gv.train(graph, method, epsilon=math.inf, unit="edge", seed=0)
     assert release.evaluate("test")["accuracy"] > floor + 0.05
+
+
+@pytest.fixture(scope="module")
+def chain() -> Graph:
+    return datasets.load("chain-s", split="public", seed=0)
+
+
+def test_on_chains_an_encoder_that_met_no_first_node_makes_all_alike(chain: Graph) -> None:
+    release = gv.train(chain, Gap(hops=15, scale="none"), epsilon=math.inf, unit="edge", seed=0)
+    said = release.state["logits"].view(6, 8, 2)[:, 1:]
+    assert torch.allclose(said, said[:1], atol=1e-5)
+
+
+@pytest.mark.parametrize("jumping", [False, True])
+def test_without_an_encoder_chains_are_learnt(chain: Graph, jumping: bool) -> None:
+    method = Gap(hops=15, hidden=0, jumping=jumping, scale="none")
+    release = gv.train(chain, method, epsilon=math.inf, unit="edge", seed=0)
+    assert release.evaluate("test")["accuracy"] == 1.0
+
+
+def test_beliefs_in_two_classes_are_a_sign() -> None:
+    rows = beliefs(torch.tensor([[9.0, -9.0], [0.1, 0.0], [0.0, 0.1]]))
+    assert torch.allclose(rows, torch.tensor([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]) / math.sqrt(2))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
 from graphveil.graph import Public
 from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
-from graphveil.nn.features import unit_rows
+from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, embedded
 from graphveil.nn.mlp import Perceptron
 from graphveil.session import Session
@@ -23,11 +23,13 @@ class Gap(EdgeMethod):
     """X_k = unit_rows(A X_{k-1} + N(0, noise^2)) for k = 1..hops; a head reads [encoder | X_1 | ... | X_hops].
 
     X_0 = unit_rows(P - 1/c) for the class posteriors P [n, c] of an encoder trained on public features and labels;
-    with `embedding` > 0 its hidden embedding of that many columns. `jumping`: each X_k gets a layer of its own before
-    the head. The authors' architecture is Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
+    with `embedding` > 0 its hidden embedding of that many columns; with `hidden` = 0 there is no encoder, and X_0 are
+    unit rows of the features [n, d]. `jumping`: each X_k gets a layer of its own before the head. The authors'
+    architecture is Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
     """
 
     refuses = NO_NODES
+    least_hidden = 0
 
     hops: int = 1
     embedding: int = 0
@@ -40,6 +42,8 @@ class Gap(EdgeMethod):
             raise InvalidInput(
                 f"gap needs hops of at least 1 and embedding of at least 0, got {self.hops} and {self.embedding}"
             )
+        if self.embedding and not self.hidden:
+            raise InvalidInput("hidden=0 leaves the encoder out, so there is no embedding; set embedding=0 or hidden")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "hop", self.hops, why="docs/methods/gap.md")
@@ -52,19 +56,33 @@ class Gap(EdgeMethod):
             seen.append(rows)
         return torch.cat(seen, dim=1)
 
-    def width(self, features: int, classes: int) -> int:  # noqa: ARG002
-        return self.hops * (self.embedding or classes)
+    def width(self, features: int, classes: int) -> int:
+        return self.hops * self._columns(features, classes)
+
+    def _columns(self, features: int, classes: int) -> int:
+        """The number of columns of X_0."""
+        return self.embedding or (classes if self.hidden else features)
 
     def _told(self, encoder: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-        return embedded(encoder, x)
+        if self.hidden:
+            return embedded(encoder, x)
+        rows = unit_rows(x)
+        return rows, rows
+
+    def _pretrained(self, public: Public) -> tuple[nn.Module, Scaling]:
+        if self.hidden:
+            return super()._pretrained(public)
+        return nn.Identity(), Scaling.fit(public.features(), self.scale)
 
     def _encoder(self, features: int, classes: int) -> nn.Module:
+        if not self.hidden:
+            return nn.Identity()
         if self.embedding:
             return Embedder(features, self.hidden, self.embedding, classes)
         return super()._encoder(features, classes)
 
-    def _head(self, features: int, classes: int) -> nn.Module:  # noqa: ARG002
-        parts = [self.embedding or classes] * (self.hops + 1)
+    def _head(self, features: int, classes: int) -> nn.Module:
+        parts = [self._columns(features, classes)] * (self.hops + 1)
         if self.jumping:
             return Jumping(parts, self.head, classes)
         return Perceptron((sum(parts), self.head, classes), dropout=0.2)
@@ -72,4 +90,5 @@ class Gap(EdgeMethod):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(hidden=4, head=4, epochs=2)
-        return small, replace(small, hops=3), replace(small, hops=2, embedding=5, jumping=True)
+        authors = replace(small, hops=2, embedding=5, jumping=True)
+        return small, replace(small, hops=3), authors, replace(small, hops=2, hidden=0)

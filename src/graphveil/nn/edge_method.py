@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,8 @@ class EncoderMethod(Method):
     """An edge-level method with an encoder. Features and labels are public there, so it costs nothing."""
 
     units = frozenset({Unit.EDGE})
+    least_hidden: ClassVar[int] = 1
+    """0 where a method can do without an encoder."""
 
     hidden: int = 128
     head: int = 64
@@ -60,8 +63,10 @@ class EncoderMethod(Method):
 
     def __post_init__(self) -> None:
         require_whole(self, "hidden", "head", "epochs")
-        if min(self.hidden, self.head, self.epochs) < 1:
-            raise InvalidInput(f"{self.name()} needs hidden, head and epochs of at least 1")
+        if min(self.head, self.epochs) < 1 or self.hidden < self.least_hidden:
+            raise InvalidInput(
+                f"{self.name()} needs head and epochs of at least 1 and hidden of at least {self.least_hidden}"
+            )
         require_positive(self.learning_rate, "learning_rate")
         parse(Scale, self.scale, "scale")
 

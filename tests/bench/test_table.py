@@ -99,14 +99,14 @@ def test_the_certificate_is_the_worst_over_the_seeds() -> None:
     assert (row.certificate_epsilon, row.sound_epsilon) == (1.75, 2.75)
 
 
-def test_time_is_the_median_and_memory_the_least() -> None:
+def test_time_and_memory_are_the_least_over_the_seeds() -> None:
     made = make(seeds=[0, 1, 2], method=[{"name": "dpsgd"}])
     runs = [
         record(made, 0, seed, 0.5, 0.5).model_copy(update={"seconds": seconds, "peak_mb": peak})
         for seed, (seconds, peak) in enumerate([(1.0, 900.0), (7.0, 700.0), (2.0, 800.0)])
     ]
     [row] = table.summarise(made, runs)
-    assert (row.seconds, row.peak_mb) == (2.0, 700.0)
+    assert (row.seconds, row.peak_mb) == (1.0, 700.0)
 
 
 def test_soundness_is_stated_for_both_readings() -> None:

@@ -39,7 +39,8 @@ class Row:
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
-    `seconds` is the median over the seeds, `peak_mb` their least; `failed` counts runs of the line without a result.
+    `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. `failed` counts
+    runs of the line without a result.
     """
 
     dataset: str
@@ -229,7 +230,7 @@ def _row(
         published=printed,
         source=figure.source if figure else "",
         difference=None if printed is None or scores["test"] is None else scores["test"] - printed,
-        seconds=statistics.median(record.seconds for record in good) if good else None,
+        seconds=min((record.seconds for record in good), default=None),
         peak_mb=min((record.peak_mb for record in good), default=None),
         failed=len(failures),
         failure=failures[0] if failures else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,17 @@ gv.train(graph, gv.methods.DpSgd(steps=2, sampling_rate=0.5), noise=3.0, delta=1
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_number_of_threads_is_what_the_user_set() -> None:
+    script = """
+import graphveil as gv, torch, numba
+gv.train(gv.datasets.load("chain-s"), gv.methods.Gap(epochs=1), noise=3.0, delta=1e-5, unit="edge", seed=0)
+print(torch.get_num_threads(), numba.get_num_threads())
+"""
+    limited = {key: value for key, value in os.environ.items() if key != "NUMBA_NUM_THREADS"} | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", script], env=limited, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1"]
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:

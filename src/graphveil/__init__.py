@@ -6,6 +6,8 @@ Names load on first use, so that `import graphveil` and `graphveil --help` stay 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from graphveil.released_edges import ReleasedEdges
     from graphveil.session import Session
     from graphveil.training import infer, release_graph, train
+
+# numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
+if "numba" not in sys.modules and os.environ.get("OMP_NUM_THREADS", "").isdigit():
+    os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 _HOMES = {
     "auditing": ("audit",),

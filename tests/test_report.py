@@ -165,7 +165,7 @@ def test_attacks_and_court_are_recognised_by_content(tmp_path: Path) -> None:
     [gmia] = [item for item in records.attacks["two"] if item.attack == "gmia"]
     assert (gmia.seeds, gmia.auc, gmia.epsilon) == (2, pytest.approx(0.6), 4.0)
     page = report(records)
-    for said in ("0.812", "features alone", "case-one", "seconds gap"):
+    for said in ("0.812", "features alone", "case-one", "seconds gap", "turns the guess round", "near 50"):
         assert said in page
 
 

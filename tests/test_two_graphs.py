@@ -190,8 +190,9 @@ class TestDrawing:
         assert swapped.fingerprint() == beside(two).fingerprint()
         assert beside(swapped).fingerprint() == two.fingerprint()
         assert int(beside(swapped).test.sum()) == 750
-        with pytest.raises(InvalidInput, match=r"use one of: .*two_graphs, two_graphs_exchanged"):
-            datasets.load("social", split="random_exchanged")
+        for unknown in ("random_exchanged", "per_class_80_20", "two_graphs_80_20"):
+            with pytest.raises(InvalidInput, match=r"use one of: .*random_80_20, two_graphs, two_graphs_exchanged"):
+                datasets.load("social", split=unknown)
 
     def test_published_sizes_fit_their_datasets(self) -> None:
         for name, sizes in datasets._TWO_GRAPHS.items():

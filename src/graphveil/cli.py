@@ -660,8 +660,10 @@ def bench_run(
     from graphveil.bench.spec import load_many
     from graphveil.engine import engine_of
 
-    wanted = load_many(specs, datasets=None if datasets is None else datasets.split(","))
-    files = {name: results if len(wanted) == 1 or results is None else results / f"{name}.json" for name in wanted}
+    wanted = load_many(specs, datasets=None if datasets is None else [name.strip() for name in datasets.split(",")])
+    # As given: --datasets may leave one of several, and the folder stays a folder.
+    several = len(set(specs)) > 1 or "all" in specs
+    files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
     workers = engine_of(engine, jobs)
     for name, file in files.items():
         _require_writable(None, file)
@@ -674,11 +676,11 @@ def bench_run(
         tables[name] = table.summarise(spec, records, audits.by_claim(audits.finished(spec, out=out)))
         if (file := files[name]) is not None:
             table.write(tables[name], file)
-    if as_json and len(wanted) > 1:
+    if as_json and several:
         _print_json({name: json.loads(table.show(rows, json=True)) for name, rows in tables.items()})
         return
     for name, rows in tables.items():
-        heading = "" if len(wanted) == 1 else f"{name}: {wanted[name].title}\n"
+        heading = f"{name}: {wanted[name].title}\n" if several else ""
         typer.echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
 
 

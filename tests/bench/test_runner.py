@@ -300,6 +300,11 @@ def test_a_part_does_not_overwrite_the_whole(tmp_path: Path) -> None:
     assert "write to another file" in str(done.exception)
     assert table.read_text() == whole
     assert command(*words).exit_code == 0, "the whole may be written again"
+    half = (*words[:-1], str(tmp_path / "half.json"), "--datasets")
+    for again in range(2):
+        assert command(*half, "chain-s").exit_code == 0, again
+    done = command(*half, "chain-m")
+    assert "write to another file" in str(done.exception), "as many lines, but others"
 
 
 def test_a_quick_run_does_not_overwrite_the_whole(tmp_path: Path) -> None:
@@ -329,6 +334,12 @@ def test_several_experiments_in_one_command(tmp_path: Path) -> None:
     assert "2 experiments: 6 tasks" in done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith(("one", "two"))] == ["one: one", "two: two"]
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {"one.json", "two.json"}
+    (tmp_path / "two.toml").write_text(text.replace("slow", "two").replace('"chain-s", ', ""))
+    (tmp_path / "tables" / "one.json").unlink()
+    left = command("run", *given, *where)
+    assert left.stdout.startswith("one: one\n"), "what is left of several is shown and kept as one of several"
+    assert (tmp_path / "tables" / "one.json").exists()
+    (tmp_path / "two.toml").write_text(text.replace("slow", "two"))
     both = json.loads(command("run", *given, *where, "--json", "--quiet").stdout)
     assert [(name, [row["dataset"] for row in rows]) for name, rows in both.items()] == [
         ("one", ["chain-s"]), ("two", ["chain-s"])

@@ -58,6 +58,8 @@ def test_reads_what_is_written(tmp_path: Path) -> None:
         ("[0, 1]", "[0, 0]", "seeds: list at least one value"),
         ("[0, 1]", "[]", "seeds: list at least one value"),
         ("[0, 1]", "[true]", "seeds.0"),
+        ("[0, 1]", "[9223372036854775808]", "seeds.0"),
+        ("seeds =", 'split = "per_class"\nseeds =', "'chain-s' has no split 'per_class'; use one of: random, public"),
         ("1e-5", "1.0", "delta"),
         ('[2, "inf"]', "[0]", "epsilons.0"),
         ('[2, "inf"]', "[nan]", "epsilons.0"),
@@ -94,11 +96,20 @@ def test_errors_name_the_file_and_the_key(tmp_path: Path, old: str, new: str, sa
     assert "trial.toml" in str(caught.value)
 
 
+@pytest.mark.parametrize(("old", "new"), [("steps = 3", "steps = 0"), ('"dpsgd"', '"dpsdg"'), ("[16, 32]", "[]")])
+def test_one_mistake_is_one_line(tmp_path: Path, old: str, new: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        read(tmp_path, GOOD.replace(old, new, 1).split('[[method]]\nname = "mlp"')[0])
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_a_published_figure_needs_a_line_to_stand_on(tmp_path: Path) -> None:
     figure = '[[published]]\ndataset = "chain-s"\nmethod = "floor"\nreading = "sound"\nsource = "s"\n'
     assert read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5').published[0].accuracy == 0.5
     with pytest.raises(InvalidInput, match="no line of this table"):
         read(tmp_path, f"{GOOD}{figure}epsilon = 2\naccuracy = 0.5")
+    with pytest.raises(InvalidInput, match="has two figures; keep one"):
+        read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5\n' + f"{figure}epsilon = inf\naccuracy = 0.6")
     with pytest.raises(InvalidInput, match=r"published\.0\.accuracy"):
         read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 50.0')
 
@@ -148,20 +159,20 @@ def test_a_default_belongs_to_the_task(tmp_path: Path) -> None:
 
 def test_one_dataset_may_have_another_split(tmp_path: Path) -> None:
     text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]').replace(
-        "seeds =", 'splits = {chain-m = "per_class"}\nseeds ='
+        "seeds =", 'splits = {chain-m = "random_80_20"}\nseeds ='
     )
     assert {(task.dataset, task.split) for task in read(tmp_path, text).tasks()} == {
-        ("chain-s", "random"), ("chain-m", "per_class")
+        ("chain-s", "random"), ("chain-m", "random_80_20")
     }  # fmt: skip
 
 
 def test_an_entry_may_have_another_split(tmp_path: Path) -> None:
-    text = GOOD.replace("seeds =", 'splits = {chain-s = "per_class"}\nseeds =')
+    text = GOOD.replace("seeds =", 'splits = {chain-s = "random_80_20"}\nseeds =')
     own = f'{text}[[method]]\nname = "dpsgd"\nlabel = "public"\nsplit = "two_graphs"\n'
-    assert {task.split for task in read(tmp_path, own).tasks()} == {"per_class", "two_graphs"}
+    assert {task.split for task in read(tmp_path, own).tasks()} == {"random_80_20", "two_graphs"}
     made = read(tmp_path, own)
     assert {(cell.entry.label, made.split_of(cell)) for cell in made.cells()} == {
-        ("dpsgd", "per_class"), ("floor", "per_class"), ("public", "two_graphs")
+        ("dpsgd", "random_80_20"), ("floor", "random_80_20"), ("public", "two_graphs")
     }  # fmt: skip
     needy = f'{text}[[method]]\nname = "census"\n'
     with pytest.raises(InvalidInput, match="census needs a public graph; use split = 'two_graphs'"):

@@ -72,7 +72,8 @@ class Record(Model):
     result: Result | None
     failure: str = ""
     seconds: float
-    """Time of training, calibration included, loading and scoring excluded; an encoder of an earlier task is reused."""
+    """Time of training, calibration included, loading and scoring excluded; what an earlier task of the same process
+    calibrated, and an encoder that it trained, is reused."""
     peak_mb: float
     """Largest memory of the process while it did this task; in older records, and not on Linux, since its start."""
     versions: dict[str, str]

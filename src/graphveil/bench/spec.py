@@ -67,7 +67,7 @@ Number = Annotated[
 ]
 Epsilon = Annotated[Number, Field(gt=0)]
 Delta = Annotated[float, Field(strict=True, gt=0, lt=1)]
-Seed = Annotated[int, Field(strict=True, ge=0)]
+Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Dataset = Annotated[str, AfterValidator(_known_dataset)]
 Split = Literal["random", "random_80_20", "public", "per_class", "two_graphs", "two_graphs_exchanged"]
 Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
@@ -239,6 +239,8 @@ class Spec(Model):
             self._require_labels_for_test(cell)
             if cell.charged:
                 self._require_choice(cell)
+        for dataset, split in sorted({(cell.dataset, self.split_of(cell)) for cell in cells}):
+            datasets.require_split(dataset, split)
         self._require_lines_for_figures(lines)
         trained = {cell.dataset for cell in cells}
         unused = self.splits.keys() - trained
@@ -249,10 +251,13 @@ class Spec(Model):
         return self
 
     def _require_lines_for_figures(self, lines: Collection[tuple[str, str, str, float]]) -> None:
-        """A published figure has a line to stand on, and is in the metric of the table."""
+        """A published figure has a line to stand on, alone, and is in the metric of the table."""
+        places = Counter(figure.place for figure in self.published)
         for figure in self.published:
             if figure.place not in lines:
                 raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
+            if places[figure.place] > 1:
+                raise ValueError(f"published: {figure.place} has two figures; keep one")
             if getattr(figure, self.metric) is None:
                 raise ValueError(f"published: {figure.place} needs the figure that this table shows, {self.metric}")
 
@@ -398,8 +403,12 @@ def _locate(path_or_name: str | Path) -> Path:
 
 def _complaints(error: ValidationError) -> list[str]:
     """One line per problem, the key first."""
-    lines = []
-    for item in error.errors():
+    lines, found = [], error.errors()
+    around = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
+    for item in found:
+        # What is wrong inside of a list makes the list too short, and an unknown method has no label: no news.
+        if item["type"] == "default_factory_not_called" or (item["type"] == "too_short" and item["loc"] in around):
+            continue
         key = ".".join(str(part) for part in item["loc"])
         said = "unknown key" if item["type"] == "extra_forbidden" else item["msg"].removeprefix("Value error, ")
         lines.append(f"{key}: {said}" if key else said)

@@ -39,8 +39,9 @@ class Row:
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
-    `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. `failed` counts
-    runs of the line without a result.
+    `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. A calibration or
+    an encoder that an earlier run of the same process left behind is not in `seconds`. `failed` counts runs of the line
+    without a result.
     """
 
     dataset: str
@@ -173,10 +174,10 @@ def _lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
-    """A part of an experiment may replace a table of its own lines and seeds, but none that holds more."""
-    held = kept.load(path)
-    most = max(line.seeds for line in held)
-    if len(held) > len(spec.cells(quick)) or most > len(spec.seeds[: 1 if quick else None]):
+    """A part of an experiment may replace a table of its own lines and seeds, but none that holds others or more."""
+    held, places = kept.load(path), {cell.place for cell in spec.cells(quick)}
+    others = {(line.dataset, line.method, line.reading, line.epsilon) for line in held} - places
+    if others or max(line.seeds for line in held) > len(spec.seeds[: 1 if quick else None]):
         raise InvalidInput(f"{path} holds more lines or seeds than this part of the experiment; write to another file")
 
 

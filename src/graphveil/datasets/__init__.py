@@ -12,7 +12,7 @@ from graphveil.core import InvalidInput
 from graphveil.datasets.source import Source
 from graphveil.graph import Graph
 
-__all__ = ["describe", "load", "names", "num_nodes"]
+__all__ = ["describe", "load", "names", "num_nodes", "require_split"]
 
 _FIFTH = "_80_20"
 _EXCHANGED = "_exchanged"
@@ -42,23 +42,26 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
     if key not in sources:
         close = difflib.get_close_matches(key, sources) or sources
         raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
+    require_split(key, split)
     source = sources[key]
     if split.removesuffix(_EXCHANGED) == "two_graphs":
         half = source.nodes // 2
         sizes = _TWO_GRAPHS.get(key, (half, (source.nodes - half) // 2, (source.nodes - half) // 2))
         exchanged = split.endswith(_EXCHANGED)
         return source.open(key, root)[0].split_public(*sizes, seed, balanced=key in _BALANCED, exchanged=exchanged)
-    if split.removesuffix(_FIFTH) not in source.splits:
-        raise InvalidInput(
-            f"dataset {key!r} has no split {split!r}; use one of: {', '.join(source.splits)}, two_graphs, "
-            "two_graphs_exchanged"
-        )
     graph, public = source.open(key, root)
     if split == "public" and public is not None:
         return public(seed)
     if split == "per_class":
         return graph.per_class_split(seed=seed)
     return graph.random_split(0.7, 0.1, 0.2, seed) if split.endswith(_FIFTH) else graph.random_split(seed=seed)
+
+
+def require_split(name: str, split: str) -> None:
+    """Refuse a split that the dataset `name` does not have, without opening it."""
+    known = (*_sources()[name].splits, f"random{_FIFTH}", "two_graphs", f"two_graphs{_EXCHANGED}")
+    if split not in known:
+        raise InvalidInput(f"dataset {name!r} has no split {split!r}; use one of: {', '.join(known)}")
 
 
 def num_nodes(name: str) -> int:

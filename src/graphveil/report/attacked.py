@@ -82,9 +82,8 @@ def _place(title: str, items: Sequence[Attacked]) -> Place:
         mine = [item for item in items if item.attack == name]
         figures.append((f"{name}: how well the attack does at each ε.", _aucs(name, mine, items, styles)))
         if any(item.accuracy is not None for item in mine):
-            figures.append(
-                (f"{name}: what accuracy costs in AUC. Best is above on the left.", _trade(name, mine, styles))
-            )
+            caption = f"{name}: what accuracy costs in AUC. Best is above, and near 50, which is chance."
+            figures.append((caption, _trade(name, mine, styles)))
     signs = [Sign(label, charts.key(style)) for label, style in styles.items()]
     signs.append(Sign("dotted grey: floors, and chance at 50", charts.key(None, "dotted")))
     return Place(title, items[0].part, items[0].dataset, tuple(figures), tuple(signs))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from graphveil.training import infer, release_graph, train
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
-if "numba" not in sys.modules and os.environ.get("OMP_NUM_THREADS", "").isdigit():
+if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
     os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 _HOMES = {

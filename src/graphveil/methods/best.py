@@ -66,9 +66,8 @@ class Best(Method):
                 "whose predictions read released state or a node's own features"
             )
 
-    # For all other methods the class says it; here the candidates of an instance do.
     @property
-    def serves(self) -> Serves:  # type: ignore[override]
+    def serves(self) -> Serves:  # type: ignore[override]  # elsewhere the class says it, here the candidates do
         """As the candidates do."""
         return self.candidates[0].serves
 

@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 import graphveil as gv
 import method_tables
 from graphveil import discover
+from graphveil.bench.spec import names
 from graphveil.cli import app
 
 REPOSITORY = Path(__file__).parents[1]
@@ -76,6 +77,12 @@ def test_files_that_are_named_exist(page: Path) -> None:
     named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
     waiting = {"results/leaderboard.json"}  # a mark may stand before its experiment was run
     assert not [name for name in named if name not in waiting and not (REPOSITORY / name).exists()]
+
+
+def test_every_kept_result_says_what_made_it() -> None:
+    page = (REPOSITORY / "results" / "README.md").read_text()
+    kept = {path.stem for path in (REPOSITORY / "results").glob("*.json")} - set(names())
+    assert not [name for name in kept if f"`{name}.json`" not in page]
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -655,7 +655,10 @@ def bench_run(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run experiments. What was finished before, and what they share, is not run again."""
+    """Run experiments. What was finished before, and what they share, is not run again.
+
+    Exit code 1 if a task failed; the table says why, and the same command tries it again.
+    """
     from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load_many
     from graphveil.engine import engine_of
@@ -678,10 +681,13 @@ def bench_run(
             table.write(tables[name], file)
     if as_json and several:
         _print_json({name: json.loads(table.show(rows, json=True)) for name, rows in tables.items()})
-        return
-    for name, rows in tables.items():
-        heading = f"{name}: {wanted[name].title}\n" if several else ""
-        typer.echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
+    else:
+        for name, rows in tables.items():
+            heading = f"{name}: {wanted[name].title}\n" if several else ""
+            typer.echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
+    if failures := [record.failure for records in found for record in records if record.failure]:
+        typer.echo(f"{len(failures):,} of the tasks failed, the first with: {failures[0]}", err=True)
+        raise typer.Exit(1)
 
 
 @bench_app.command("list")

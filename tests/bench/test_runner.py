@@ -206,6 +206,15 @@ def test_a_refused_task_is_recorded_and_tried_again(tmp_path: Path) -> None:
     assert changed == [f"{refused.task.key()}.json"]
 
 
+def test_a_failed_task_is_told_by_the_exit_code_and_one_line(tmp_path: Path) -> None:
+    text = SLOW.replace("[0, 1, 2, 3, 4, 5]", "[0]").replace("social", "chain-s").replace("800", "3")
+    (tmp_path / "half.toml").write_text(f'{text}\n[[method]]\nname = "gcn"\n')
+    done = command("run", str(tmp_path / "half.toml"), "--out", str(tmp_path / "records"), "--quiet")
+    assert done.exit_code == 1
+    assert "1 of the tasks failed, the first with: Unsupported: no amount of noise" in done.stderr
+    assert "gcn" in done.stdout
+
+
 def test_any_other_error_is_recorded_too_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train, spec = runner._train, make(seeds=[0, 1, 2])
 
@@ -491,6 +500,20 @@ def test_records_from_before_a_metric_are_kept_unless_it_is_asked_for(tmp_path: 
     [row] = table.summarise(asking, runner.finished(asking, out=tmp_path))
     assert record.result is not None
     assert (row.metric, row.test) == (metric, getattr(record.result.test, metric))
+
+
+def test_a_failure_does_not_replace_a_result_that_lacks_a_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [record] = runner.run(make(seeds=[0]), out=tmp_path)
+    path = tmp_path / f"{record.task.key()}.json"
+    old = json.loads(path.read_text())
+    del old["result"]["test"]["precision"]
+    path.write_text(json.dumps(old))
+    monkeypatch.setattr(runner, "_train", lambda *_: 1 / 0)
+    [again] = runner.run(make(seeds=[0], metric="precision"), out=tmp_path)
+    assert again.failure.startswith("ZeroDivisionError")
+    assert json.loads(path.read_text()) == old
 
 
 def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> None:

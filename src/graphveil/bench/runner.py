@@ -189,6 +189,9 @@ def _finish(out: Path, task: Task) -> Record:
 
 
 def _write(out: Path, record: Record) -> None:
+    """Keep a record; a failure never replaces a result, which may lack no more than a newer metric."""
+    if record.failure and (kept := _read(out, record.task)) and kept.result:
+        return
     out.mkdir(parents=True, exist_ok=True)
     write_whole(_place(out, record.task), record.model_dump(mode="json"))
 

@@ -22,7 +22,11 @@ _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
 
 _FURTHEST = 80.0
-"""No draw lies further out, in scales: uniforms of 106 binary places make Laplace draws up to 74, normal ones to 12."""
+"""No draw lies further out, in scales: uniforms of 106 binary places make Laplace draws up to 74, and `_TURNS` make
+normal ones up to 56."""
+
+_TURN, _TURNS = 53 * math.log(2), 40
+"""Where an exponential draw starts anew, one time in 2^53, and how often it may."""
 
 _BLOCK = 1 << 20
 """Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
@@ -195,9 +199,22 @@ class Secure(Source):
 
     def normal(self, count: int) -> Floats:
         half = (count + 1) // 2
-        radius = np.sqrt(-2 * np.log(self.uniform(half)))
+        radius = np.sqrt(2 * self._exponential(half))
         angle = 2 * np.pi * self.uniform(half)
         return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+
+    def _exponential(self, count: int) -> Floats:
+        """Standard exponential draws with a far tail: beyond 53 ln 2 a draw starts anew, for it has no memory.
+
+        Normal noise that ended at 12 deviations could not hide a move of as many.
+        """
+        drawn = -np.log(self.uniform(count))
+        for turn in range(1, _TURNS + 1):
+            rare = np.flatnonzero(drawn > turn * _TURN)
+            if not len(rare):
+                break
+            drawn[rare] = turn * _TURN - np.log(self.uniform(len(rare)))
+        return drawn
 
     def words(self, count: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)

@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
+from scipy.optimize import brentq
 from scipy.stats import binom
 
 import graphveil as gv
@@ -166,18 +167,85 @@ class TestDirections:
         assert first[0][-1] == pytest.approx(0.5 * (0.1 - 0.001 * (math.exp(2) - 0.5) / 0.5))
 
 
+class TestChosenPlans:
+    """Plans of which each is chosen when the releases before it are known."""
+
+    BUDGET, DELTA, TOLD, EACH = 2.0, 1e-5, 20, 0.1
+
+    def strongest(self, family: Callable[[float], Plan], spent: Callable[[list[Plan]], float]) -> float:
+        """The largest parameter of `family` that fits the budget after `TOLD` answers."""
+        before = [plan_of((PureCurve(self.EACH), 1))] * self.TOLD
+        low, high = 0.0, 2.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            fits = spent([*before, family(middle)]) <= self.BUDGET
+            low, high = (middle, high) if fits else (low, middle)
+        return low
+
+    def worst_delta(self, spent: Callable[[list[Plan]], float]) -> float:
+        """sum_k Pr[k answers are true] max over both continuations of H(budget - loss of k): exact, and the worst."""
+        mu = self.strongest(lambda value: plan_of((GaussianCurve(value), 1)), spent)
+        last = self.strongest(lambda value: plan_of((PureCurve(value), 1)), spent)
+        true = np.arange(self.TOLD + 1)
+        chances = binom.pmf(true, self.TOLD, 1 / (1 + math.exp(-self.EACH)))
+        left = self.BUDGET - self.EACH * (2 * true - self.TOLD)
+        after = [curve.deltas(left) for curve in (GaussianCurve(mu), PureCurve(last))]
+        return float(chances @ np.maximum(*(both[0] for both in after if both is not None)))
+
+    def test_a_choice_in_view_of_releases_breaks_composed_curves_and_not_the_ledgers_rule(self) -> None:
+        composed = self.worst_delta(lambda plans: accounting.epsilon(merged(plans), self.DELTA))
+        assert composed > 1.3 * self.DELTA, "the rule that must not be used"
+        chosen = self.worst_delta(lambda plans: accounting.epsilon_of_chosen(plans, self.BUDGET, self.DELTA))
+        assert 0 < chosen <= self.DELTA
+
+    def test_one_plan_costs_what_it_costs_alone(self) -> None:
+        plan, free = plan_of(*TestComposition.CLAIMS), plan_of()
+        assert accounting.epsilon_of_chosen([], 2.0, 1e-5) == 0
+        assert accounting.epsilon_of_chosen([free, plan, free], 2.0, 1e-5) == accounting.epsilon(plan, 1e-5)
+
+    @pytest.mark.parametrize("budget", [0.5, 2.0, 8.0])
+    def test_several_cost_no_less_than_if_they_were_settled_before(self, budget: float) -> None:
+        plans = [plan_of(claim) for claim in TestComposition.CLAIMS]
+        assert accounting.epsilon_of_chosen(plans, budget, 1e-5) >= accounting.epsilon(merged(plans), 1e-5)
+
+    @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 8.0])
+    def test_gaussian_plans_fill_nine_tenths_of_a_budget(self, epsilon: float) -> None:
+        mu = brentq(lambda mu: accounting.epsilon(plan_of((GaussianCurve(mu), 1)), 1e-5) - 0.9 * epsilon, 1e-3, 9)
+        many = [plan_of((GaussianCurve(mu / 4), 1))] * 16
+        assert accounting.epsilon_of_chosen(many, epsilon, 1e-5) <= epsilon
+
+    def test_pure_epsilons_add_up_in_full_and_no_further(self) -> None:
+        plans = [plan_of((PureCurve(1.0), 1))] * 4
+        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) == pytest.approx(4.0, abs=1e-3)
+        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) <= 4.0
+
+    def test_what_cannot_be_resolved_or_protects_nothing_is_infinite(self) -> None:
+        sampled = plan_of((PoissonCurve(GaussianCurve(1.0), 0.1), 20))
+        assert accounting.epsilon_of_chosen([sampled] * 2, 2.0, 1e-12) == math.inf
+        assert accounting.epsilon_of_chosen([sampled, plan_of((ExposedCurve(), 1))], 2.0, 1e-5) == math.inf
+
+    @pytest.mark.parametrize(
+        "curve", [PureCurve(1.0), LaplaceCurve(0.5), PoissonCurve(GaussianCurve(0.5), 0.2)], ids=str
+    )
+    @pytest.mark.parametrize("order", [2.0, 5.0])
+    def test_renyi_divergences_are_integrated_from_above(self, curve: Curve, order: float) -> None:
+        [exact] = curve.rdp(np.array([order]))
+        found, left_out = accounting._renyi(curve, order, 1e-14)
+        assert exact - 1e-9 <= found <= exact * (1 + 2e-3)
+        assert left_out <= 1e-14
+
+
+def merged(plans: list[Plan]) -> Plan:
+    """All of them, as one plan that was settled before."""
+    return plan_of(*((step.claim, step.times) for plan in plans for step in plan.steps))
+
+
 class TestComposition:
     CLAIMS = ((PoissonCurve(GaussianCurve(1.0), 0.1), 20), (LaplaceCurve(0.3), 5), (GaussianCurve(0.4), 3))
 
     def test_order_is_free(self) -> None:
         costs = [accounting.epsilon(plan_of(*order), 1e-5) for order in itertools.permutations(self.CLAIMS)]
         assert max(costs) == pytest.approx(min(costs), rel=2e-3)
-
-    def test_many_plans_are_one(self) -> None:
-        together = accounting.epsilon(plan_of(*self.CLAIMS), 1e-5)
-        apart = accounting.epsilon_of_many([plan_of(claim) for claim in self.CLAIMS], 1e-5)
-        assert apart == pytest.approx(together, rel=1e-9)
-        assert together < sum(accounting.epsilon(plan_of(claim), 1e-5 / 3) for claim in self.CLAIMS)
 
     def test_splitting_a_step_changes_nothing(self) -> None:
         claim = PoissonCurve(LaplaceCurve(1.0), 0.2)

@@ -15,7 +15,7 @@ import heapq
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -51,10 +51,15 @@ _RANGE = 1 << 16
 """No loss above this is resolved; it counts as infinite."""
 _FLOAT_ERROR = 1e-13
 """Mass that one Fourier transform may misplace; see `_float_error`. It also pays for the tails that noise has on paper
-but not as drawn: Laplace beyond 74 scales and normal beyond 12 (2^-106 of mass per entry, times e^epsilon at most), and
-geometric beyond 64 (delta 2^-60 per contribution). A plan that is exactly Gaussian sets nothing aside."""
+but not as drawn: Laplace beyond 74 scales (2^-106 of mass per entry, times e^epsilon at most), and geometric beyond 64
+(delta 2^-60 per contribution). Normal noise has its tails, so a plan that is exactly Gaussian sets nothing aside."""
 _LOWER_RANGE = 512.0
 """The lower bound ignores losses above this: e^loss must fit a double."""
+_GAUSSIAN, _RENYI, _SUMMED, _LEFT_OUT = 0.45, 0.35, 0.1, 0.1
+"""Shares of delta where plans are chosen one after the other: see `epsilon_of_chosen`; the last pays for losses that
+Renyi divergences leave out and for tails that noise has on paper alone."""
+_CELLS = 1 << 14
+"""In so many cells a Renyi divergence is integrated."""
 _LEAST_NOISE = 1e-4
 """Calibration does not look below this."""
 
@@ -66,14 +71,82 @@ def epsilon(plan: Plan, delta: float) -> float:
     return _epsilon(_claims(plan.steps), require_delta(delta))
 
 
-def epsilon_of_many(plans: Iterable[Plan], delta: float) -> float:
-    """Epsilon of running all `plans` on the same data: their steps compose as one plan's would.
+def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> float:
+    """Epsilon of plans on the same data, each of which may be chosen in view of what the earlier ones released.
 
-    Which case of a claim holds may differ from plan to plan (another split, other degrees): no single one is assumed.
+    Composed privacy loss distributions are no bound then: a plan can be chosen to be worst just where the loss is
+    high. What holds: one plan's own epsilon; of several, the sum of their mu^2 if all are exactly Gaussian (Koskela,
+    Tobaben & Honkela 2023), the sum of their Renyi divergences at ONE order that the budget fixes (Feldman & Zrnic
+    2021), or the sum of their epsilons, each at its share of delta. docs/epsilon.md has the proof.
     """
-    known = list(plans)
-    covering = sum(any(step.claim.refine() for step in plan.steps) for plan in known)
-    return _epsilon(_claims(step for plan in known for step in plan.steps), require_delta(delta), covering <= 1)
+    spending = [claims for plan in plans if (claims := _claims(plan.steps))]
+    if len(spending) <= 1:
+        return _epsilon(spending[0], require_delta(delta)) if spending else 0.0
+    if any(curve.infinite for claims in spending for curve, _ in claims):
+        return math.inf
+    require_positive(budget, "epsilon"), require_delta(delta)
+    together = _claims(step for plan in plans for step in plan.steps)
+    return min(
+        _gaussian_epsilon(_only_mu(together), _GAUSSIAN * delta) if _only_gaussian(together) else math.inf,
+        _renyi_epsilon(spending, budget, delta),
+        _summed_epsilon(spending, _SUMMED * delta),
+    )
+
+
+def _summed_epsilon(plans: Iterable[Claims], delta: float) -> float:
+    """The i-th plan at delta / (i (i + 1)), a share that does not depend on how many will follow."""
+    try:
+        return sum(_epsilon(claims, delta / (i * (i + 1))) for i, claims in enumerate(plans, 1))
+    except Unsupported:  # a share that is too small to resolve proves nothing
+        return math.inf
+
+
+def _renyi_epsilon(plans: Iterable[Claims], budget: float, delta: float) -> float:
+    """What the order of the budget proves, unless more is left out than its share of delta pays for."""
+    order = _order_of(budget, delta)
+    spent, lost = 0.0, 0.0
+    for curve, times in itertools.chain.from_iterable(plans):
+        one, left_out = _renyi(curve, order, _LEFT_OUT * delta / (1000 * times))
+        spent, lost = spent + times * one, lost + times * left_out + _float_error(((curve, times),))
+    return float(spent + _conversion(np.array(order), _RENYI * delta)) if lost <= _LEFT_OUT * delta else math.inf
+
+
+def _order_of(budget: float, delta: float) -> float:
+    """Where the budget holds most Gaussian releases: the order a that maximises mu^2 = 2 (budget - conversion) / a."""
+    return float(_ORDERS[np.argmax((budget - _conversion(_ORDERS, _RENYI * delta)) / _ORDERS)])
+
+
+def _conversion(orders: Floats, delta: float) -> Floats:
+    """Epsilon less the Renyi divergence of each order (Canonne, Kamath & Steinke 2020, Proposition 12)."""
+    return np.log1p(-1 / orders) - (np.log(orders) + math.log(delta)) / (orders - 1)
+
+
+@lru_cache(maxsize=4096)
+def _renyi(curve: Curve, order: float, most: float) -> tuple[float, float]:
+    """(Renyi divergence of one use, mass of the losses that it leaves out, at most `most`).
+
+    From hockey sticks H, H' of the two directions, with losses above r left out:
+    e^{(a-1) rho} <= 1 + a (a-1) int_0^r (e^{(a-1)u} H(u) + e^{-au} H'(u)) du + (a-1) e^{-ar} H'(r).
+    H falls, so its value at the left end of a cell bounds it there; Pr[loss > r] <= H(r - h) / (1 - e^{-h}).
+    """
+    starts = 2.0 ** np.arange(-10, 9, 0.05)
+    both = curve.deltas(starts)
+    if both is None or curve.gdp() is not None:
+        return float(_rdp_total(((curve, 1),), np.array([order]))[0]), 0.0
+    beyond = np.maximum(*both) / -np.expm1(-starts / 20)
+    if beyond[-1] > most:
+        return math.inf, 0.0
+    first = int(np.argmax(beyond <= most))
+    cells = np.linspace(0.0, starts[first] * 1.05, _CELLS + 1)
+    sides = curve.deltas(cells)
+    assert sides is not None
+    up, down = (np.diff(np.exp(slope * cells)) / slope for slope in (order - 1, -order))
+    moments = [
+        order * (order - 1) * float(up @ here[:-1] + down @ there[:-1])
+        + (order - 1) * math.exp(-order * cells[-1]) * float(there[-1])
+        for here, there in (sides, sides[::-1])
+    ]
+    return math.log1p(max(moments)) / (order - 1), float(beyond[first])
 
 
 def delta(plan: Plan, epsilon: float) -> float:
@@ -259,13 +332,11 @@ def _only_mu(claims: Claims) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(claims: Claims, delta: float, one_case: bool = True) -> float:
+def _epsilon(claims: Claims, delta: float) -> float:
     if not claims:
         return 0.0
     if any(curve.infinite for curve, _ in claims):
         return math.inf
-    if not one_case:
-        return _case_epsilon(claims, delta, False)
     return _worst_case(claims, lambda case, rough: _case_epsilon(case, delta, rough))[1]
 
 

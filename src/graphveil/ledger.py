@@ -1,4 +1,6 @@
-"""Budgets per dataset: reserve before private data is read, commit after, compose all plans tightly.
+"""Budgets per dataset: reserve before private data is read, commit after, count all plans together.
+
+Later plans may be chosen in view of earlier releases, so they are counted by `accounting.epsilon_of_chosen`.
 
 One SQLite file that stays with the data holder. A reservation counts as spent from the moment it is
 written, so a crash can only waste budget, never overspend it.
@@ -110,7 +112,7 @@ class Ledger:
                     f"the budget of {graph.name!r} protects {near}; this plan protects {plan.adjacency}. "
                     "Guarantees under different adjacencies do not add up"
                 )
-            spent = accounting.epsilon_of_many([*_plans(database, key), plan], row["delta"])
+            spent = accounting.epsilon_of_chosen([*_plans(database, key), plan], row["epsilon"], row["delta"])
             if not spent <= row["epsilon"]:
                 raise Overspent(
                     f"{graph.name!r} has a budget of epsilon {row['epsilon']:g} at delta {row['delta']:g}; "
@@ -129,7 +131,7 @@ class Ledger:
                 raise InvalidInput(f"no reservation {entry!r} in {self.path}")
 
     def accounts(self) -> list[Account]:
-        """Every dataset's budget and what its entries, composed tightly, have spent."""
+        """Every dataset's budget and what its entries together have spent."""
         with self._transaction() as database:
             keys = [row["fingerprint"] for row in database.execute("SELECT fingerprint FROM budget ORDER BY opened")]
             return [_account(database, key) for key in keys]
@@ -187,7 +189,7 @@ def _adjacency_of(database: sqlite3.Connection, key: str) -> Adjacency:
 
 
 def _plans(database: sqlite3.Connection, key: str) -> list[Plan]:
-    rows = database.execute("SELECT plan FROM entry WHERE fingerprint = ?", (key,)).fetchall()
+    rows = database.execute("SELECT plan FROM entry WHERE fingerprint = ? ORDER BY rowid", (key,)).fetchall()
     return [rebuild_plan(json.loads(row["plan"])) for row in rows]
 
 
@@ -205,7 +207,7 @@ def _account(database: sqlite3.Connection, key: str) -> Account:
         adjacency=_adjacency_of(database, key),
         epsilon=row["epsilon"],
         delta=row["delta"],
-        spent=accounting.epsilon_of_many(_plans(database, key), row["delta"]),
+        spent=accounting.epsilon_of_chosen(_plans(database, key), row["epsilon"], row["delta"]),
         entries=counts["entries"],
         open=counts["open"],
     )

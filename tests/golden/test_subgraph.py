@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gaussian_mixture import GaussianMixture
 from graphveil import accounting
 from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
-from graphveil.mechanisms.gaussian_mixture import GaussianMixture
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve

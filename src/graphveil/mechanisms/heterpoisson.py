@@ -142,7 +142,13 @@ hockey-stick divergence at each."""
 
 @lru_cache(maxsize=32)
 def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
-    """The exact points of the curve given each group of c, in both directions."""
+    """The exact points of the curve given each group of c, in both directions.
+
+    P = N(0, 1) without z and Q = sum_i w_i N(s_i, 1) with it. log(Q/P)(x) = log sum_i w_i e^{e_i}, where
+    e_i = s_i x - s_i^2/2, increases in x, so hockey-stick sets are half-lines: at every x, with l = log(Q/P)(x),
+        H_{e^l}(Q || P)   = sum_i w_i delta_G(e_i; s_i)
+        H_{e^-l}(P || Q)  = e^-l sum_i w_i e^{e_i} delta_G(-e_i; s_i).
+    """
     chances, survival = _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
     kept = survival[:, :-1] - survival[:, 1:]
     moves, x, density, up, down = _table(curve.noise, kept.shape[1])
@@ -216,7 +222,7 @@ def _last(count: int, chance: float) -> int:
 
 @lru_cache(maxsize=16)
 def _table(noise: float, most: int) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Moves s [m] = 0, 1/2, ..., most - 1/2 over noise; points x [j]; with e = s x - s^2/2 as in `gaussian_mixture`,
+    """What `_sides` adds up: moves s [m] = 0, 1/2, ..., most - 1/2 over noise; points x [j]; with e = s x - s^2/2
 
     e^{e - x^2/2}, delta_G(e; s) and delta_G(-e; s), each [m, j].
     """

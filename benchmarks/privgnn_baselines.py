@@ -48,8 +48,9 @@ from graphveil.methods import privgnn
 from graphveil.nn.features import Scaling
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.inductive import inductive
+from graphveil.nn.sage_room import SageRecipe
 from graphveil.nn.student import SageNet
-from graphveil.nn.teachers import Known, SageRecipe
+from graphveil.nn.teachers import Known
 from graphveil.noise import Seeded, Source
 from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 

@@ -2,7 +2,7 @@
 
     python benchmarks/teachers.py [--threads 2] [--plain 20] [--ours 40]
 
-Amazon Computers with the sizes of paper 001's Table 11 (2,500 private nodes, 3,000 to ask about, 3,000 to test), 1,000
+Amazon Computers with the sizes of PrivGNN's Table 11 (2,500 private nodes, 3,000 to ask about, 3,000 to test), 1,000
 queries, gamma 0.3, K 750, 767 features, 200 epochs. Some teachers are timed, 1,000 extrapolated. The plain loop is
 timed as anyone would write it; its labels are compared in a second pass, from the same first weights and dropout.
 Prints JSON: wall and CPU seconds for 1,000 queries, ratios (the bars are 3 and 20), how many labels agree, and the
@@ -27,7 +27,8 @@ from torch_geometric.nn import SAGEConv
 import graphveil as gv
 from graphveil.arcs import Csr, Ids
 from graphveil.nn.nearest import nearest
-from graphveil.nn.teachers import Known, SageRecipe, SageTeachers, Start, VotingTeachers, dropout_factors
+from graphveil.nn.sage_room import SageRecipe, Start, dropout_factors
+from graphveil.nn.teachers import Known, SageTeachers, VotingTeachers
 from graphveil.nn.view import View
 
 PRIVATE, ASK, TEST, QUERIES, RATE, NEAREST = 2500, 3000, 3000, 1000, 0.3, 750

@@ -10,8 +10,8 @@ import torch
 from torch.nn.functional import one_hot
 
 from graphveil.nn.features import unit_rows
+from graphveil.nn.sage_room import SageRecipe
 from graphveil.nn.student import SageStudent, sage_logits
-from graphveil.nn.teachers import SageRecipe
 from graphveil.noise import Seeded
 from privgnn_baselines import ablation, all_labels, baselines, found_or_made, network, oracle, side_by_side
 from privgnn_table import LAMBDAS, Remembered

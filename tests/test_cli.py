@@ -123,6 +123,37 @@ def test_errors_are_one_sentence_and_exit_code_2(
     assert "Traceback" not in captured.err
 
 
+def test_a_model_is_kept_although_it_cannot_be_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("graphveil.record.record_of", fails)
+    words = ("train", "hearsay", "chain-s", "--unit", "edge", "--epsilon", "1", "--seed", "0")
+    done = run(*words, "--out", str(tmp_path / "model"), "--quiet")
+    assert isinstance(done.exception, MemoryError)
+    assert gv.load(tmp_path / "model").certificate.epsilon <= 1
+
+
+def test_a_graph_that_the_model_did_not_see_has_no_training_nodes(tables: tuple[str, str], tmp_path: Path) -> None:
+    mine, model = ("--edges", tables[0], "--nodes", tables[1]), str(tmp_path / "model")
+    words = ("train", "ndp", *mine, "--unit", "node", "--noise", "4", "--delta", "1e-2", "--steps", "1", "--seed", "0")
+    assert run(*words, "--out", model, "--quiet").exit_code == 0
+    assert "9 training nodes are predicted from their own features alone" in run("infer", model, *mine).stdout
+    assert "alone" not in run("infer", model, *mine, "--split", "none").stdout
+
+
+def test_infer_refuses_before_it_reads(tables: tuple[str, str], tmp_path: Path) -> None:
+    for words, said in (
+        (("--nodes", tables[1]), "--nodes needs --edges"),
+        (("--out", str(tmp_path)), "is a folder"),
+        (("--out", str(tmp_path / "file" / "labels.csv")), "cannot be written"),
+    ):
+        (tmp_path / "file").touch()
+        done = run("infer", str(tmp_path / "model"), *words)
+        assert isinstance(done.exception, gv.InvalidInput)
+        assert said in str(done.exception)
+
+
 def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str], tmp_path: Path) -> None:
     edges, nodes = tables
     mine = ("--edges", edges, "--nodes", nodes)
@@ -146,6 +177,8 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert free.exit_code == 0, free.output
     assert "epsilon 0 beyond the certificate" in free.stdout
     assert len(out.read_text().splitlines()) == 13
+    assert run("infer", model, *mine, "--out", str(out)).exit_code == 0
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["node", *(f"n{i}" for i in range(12))]
     paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
     assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
     assert paid["certificate"]["epsilon"] <= 1

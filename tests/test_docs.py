@@ -85,6 +85,12 @@ def test_every_kept_result_says_what_made_it() -> None:
     assert not [name for name in kept if f"`{name}.json`" not in page]
 
 
+def test_every_benchmark_says_what_it_measures() -> None:
+    folder = REPOSITORY / "benchmarks"
+    named = set(re.findall(r"`python benchmarks/(\w+\.py)", (folder / "README.md").read_text()))
+    assert named == {path.name for path in folder.glob("*.py")}
+
+
 def test_every_page_is_in_the_navigation() -> None:
     def leaves(item: Any) -> Iterator[str]:
         if isinstance(item, str):

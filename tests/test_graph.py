@@ -247,6 +247,36 @@ def test_labels_sort_as_numbers_or_as_words_and_may_be_empty() -> None:
     assert words.y.tolist() == [1, 0, -1]
 
 
+def test_minus_one_is_no_label_as_in_pyg() -> None:
+    head, pairs = [["id", "label", "f"]], [["source", "target"], ["a", "b"]]
+    assert build_csv([*head, ["a", "2", "1"], ["b", "-1", "1"], ["c", "7", "1"]], pairs).y.tolist() == [0, -1, 1]
+    with pytest.raises(InvalidInput, match="row 1: the label -2; whole numbers start at 0"):
+        build_csv([*head, ["a", "2", "1"], ["b", "-2", "1"]], pairs)
+    with pytest.raises(InvalidInput, match="name the classes 0 and 1"):
+        build_csv([*head, ["a", "1", "1"], ["b", "-1", "1"]], pairs)
+    nx = pytest.importorskip("networkx")
+    g = nx.Graph([(0, 1), (1, 2)])
+    for node, label in enumerate([1, -1, 0]):
+        g.nodes[node].update(x=[1.0], y=label)
+    assert Graph.from_networkx(g).y.tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("what", ["weights", "duplicate", "loop"])
+def test_both_directions_make_an_undirected_graph_whatever_else_is_there(what: str) -> None:
+    """Taken for directed, an edge would be protected as one arc, with half the noise that two need."""
+    from torch_geometric.data import Data
+
+    ends = [[0, 1, 1, 2], [1, 0, 2, 1]]
+    extra = {"weights": ([], []), "duplicate": ([0], [1]), "loop": ([2], [2])}[what]
+    pairs = torch.tensor([ends[0] + extra[0], ends[1] + extra[1]])
+    data = Data(x=torch.rand(3, 2), edge_index=pairs, y=torch.tensor([0, 1, 0]))
+    if what == "weights":
+        data.edge_attr = torch.arange(4.0)
+    assert Graph.from_pyg(data, clean=True).undirected
+    matrix = sp.coo_array((np.ones(pairs.shape[1]), pairs.numpy()), shape=(3, 3))
+    assert Graph.from_scipy(matrix, data.x.numpy(), data.y.numpy(), clean=True).undirected
+
+
 def test_csv_keeps_quoted_commas_comments_and_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "nodes.csv").write_text('\ufeffid,label,f\n"Doe, J",0,1\n#2,1,2\n\n', encoding="utf-8")
     (tmp_path / "edges.csv").write_text('source,target,since\n"Doe, J",#2,1999\n')
@@ -444,6 +474,8 @@ def test_bad_fractions(fractions: tuple[float, float, float]) -> None:
 def test_negative_seed() -> None:
     with pytest.raises(InvalidInput, match="seed"):
         small().random_split(seed=-1)
+    with pytest.raises(InvalidInput, match="seed"):
+        small().random_split(seed=True)
 
 
 def test_per_class_split() -> None:

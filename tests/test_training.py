@@ -112,6 +112,10 @@ class TestChecks:
             gv.train(subject(graph), method, ledger=ledger, **GOOD)
         assert ledger.entries() == []
 
+    def test_a_path_is_no_ledger(self, graph: Graph) -> None:
+        with pytest.raises(InvalidInput, match=r"gv\.Ledger\('ledger\.db'\)"):
+            gv.train(graph, QUICK, ledger="ledger.db", **GOOD)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize(
         "wrong",
         [

@@ -19,7 +19,7 @@ from graphveil import accounting, discover
 from graphveil.attack import Canary, Game, Pair
 from graphveil.bounds import Finding, Law, Scores, finding
 from graphveil.certificate import Release, audited, load
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, parse, require_delta
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, parse, require_delta, require_seed
 from graphveil.engine import Engine, using
 from graphveil.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
@@ -131,8 +131,7 @@ def audit(
         raise InvalidInput("an audit needs a graphveil Graph to play on")
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
         raise InvalidInput(f"an audit needs at least 2 runs, one on each graph, got {runs!r}")
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
+    require_seed(seed)
     release = subject if isinstance(subject, Release) else None
     if isinstance(subject, str | os.PathLike):
         release = load(subject)

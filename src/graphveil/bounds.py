@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, gammaincinv, gammaln, ndtr, ndtri
 from scipy.stats import f, kurtosistest, rankdata, skewtest
 
-from graphveil.core import Floats, InvalidInput, parse, require_cost
+from graphveil.core import Floats, InvalidInput, parse, plain, require_cost
 from graphveil.mechanisms.gaussian import gaussian_delta
 
 _RATIO = 1.06
@@ -180,9 +180,8 @@ class Finding:
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON; `rebuild` inverts it. Infinity becomes the string "inf"."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
-        values["bounds"] = {name: _plain(value) for name, value in self.bounds.items()}
-        values |= {"claimed": _plain(self.claimed), "law": self.law.value}
-        return {**values, "lower": _plain(self.lower), "verdict": self.verdict}
+        values |= {"bounds": dict(self.bounds), "law": self.law.value, "lower": self.lower, "verdict": self.verdict}
+        return {name: plain(value) for name, value in values.items()}
 
     @classmethod
     def rebuild(cls, values: Mapping[str, Any]) -> Self:
@@ -739,7 +738,3 @@ def _level(delta: float, confidence: float) -> float:
 def _require_guesses(correct: int, guesses: int, canaries: int) -> None:
     if not 0 <= correct <= guesses <= canaries or canaries < 1:
         raise InvalidInput(f"need 0 <= correct <= guesses <= canaries, got {correct!r}, {guesses!r}, {canaries!r}")
-
-
-def _plain(value: float) -> float | str:
-    return "inf" if value == math.inf else value

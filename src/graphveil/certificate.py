@@ -31,7 +31,9 @@ from graphveil.core import (
     Tampered,
     Unit,
     Unsupported,
+    plain,
     require_delta,
+    rounded,
 )
 from graphveil.folders import MANIFEST, parse_json, read_public, require_only, require_schema, write_public
 from graphveil.graph import Graph
@@ -141,8 +143,8 @@ class Certificate:
         """Plain values for JSON. The epsilons are for readers; loading recomputes and compares them."""
         return {
             "schema": SCHEMA,
-            "epsilon": _plain(self.epsilon),
-            "sound_epsilon": _plain(self.sound_epsilon),
+            "epsilon": plain(self.epsilon),
+            "sound_epsilon": plain(self.sound_epsilon),
             "delta": self.delta,
             "plan": describe_plan(self.plan),
             "sound": None if self.sound is None else describe_plan(self.sound),
@@ -248,8 +250,9 @@ class Release:
             return self.certificate.card()
         found = self.audit
         share = f"{100 * found.confidence:.6g} % confidence over {found.runs} runs"
+        above = rounded(found.lower, up=False, places=4, infinite="every number")
         lines = (
-            f"  audited     epsilon is above {_show_down(found.lower)} with {share}: {found.verdict}",
+            f"  audited     epsilon is above {above} with {share}: {found.verdict}",
             f"  by          {found.attack}",
             "  of          the same plan, run again with other noise on a stand-in for the graph, made of public parts",
         )
@@ -448,18 +451,8 @@ def require_replaceable(path: Path) -> None:
     require_only(path, (*_FILES, MANIFEST), "a release folder", optional=(_AUDIT,))
 
 
-def _plain(value: float) -> float | str:
-    return "inf" if value == math.inf else value
-
-
 def _show(value: float) -> str:
-    """Rounded UP in the fourth decimal, against the user's favour."""
-    return "infinity (no protection)" if value == math.inf else f"{math.ceil(value * 1e4 - 1e-9) / 1e4:.4f}"
-
-
-def _show_down(value: float) -> str:
-    """Rounded DOWN in the fourth decimal: a lower bound."""
-    return "every number" if value == math.inf else f"{math.floor(value * 1e4) / 1e4:.4f}"
+    return rounded(value, places=4, infinite="infinity (no protection)")
 
 
 def _step_line(step: Step) -> str:

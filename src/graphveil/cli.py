@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
@@ -57,6 +57,12 @@ PublicNodes = Annotated[Path | None, typer.Option(help="Node table of the public
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Clean = Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")]
 Split = Annotated[str, typer.Option(help="random (75/10/15), public or per_class; your own graph's split comes first.")]
+InferSplit = Annotated[
+    str,
+    typer.Option(
+        help="As in training; none: your own graph, on which the model was not trained. Your graph's split comes first."
+    ),
+]
 TrainSplit = Annotated[
     str | None,
     typer.Option(
@@ -108,11 +114,7 @@ def datasets(as_json: AsJson = False) -> None:
     """List the datasets and whether their files are here."""
     from graphveil.datasets import describe
 
-    rows = describe()
-    if as_json:
-        _print_json(rows)
-    else:
-        _print_table(rows)
+    _print_rows(describe(), as_json)
 
 
 @app.command(cls=MethodCommand, epilog=_HYPER)
@@ -210,7 +212,8 @@ def train(
     made = _build(method, context.obj)
     with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
         if crew.first:
-            _require_writable(out, record)
+            _require_release(out)
+            _require_file(record)
             _require_apart(summary, out)
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
@@ -231,12 +234,13 @@ def train(
             )
     if not crew.first:
         return
-    entry = record_of(release, graph, watch)
+    # First of all: scoring can fail for want of memory, and the budget is spent.
     if out is not None:
         release.save(out)
+    entry = record_of(release, graph, watch)
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(json.dumps(_finite(entry), indent=2) + "\n")
+        record.write_text(_json(entry) + "\n")
     if summary is not None:
         _write_summary(summary, release, entry)
     if as_json:
@@ -277,11 +281,12 @@ def release_graph(
     """
     import graphveil as gv
     from graphveil.core import parse
+    from graphveil.folders import require_room
     from graphveil.released_edges import Format, require_writable
 
     made, kind = _build(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
-    _require_room(out)
+    require_room(out)
     with _progress(quiet):
         graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
         released = gv.release_graph(
@@ -315,7 +320,7 @@ def infer(
     public_nodes: PublicNodes = None,
     directed: Directed = False,
     clean: Clean = False,
-    split: Split = "random",
+    split: InferSplit = "random",
     split_seed: SplitSeed = 0,
     epsilon: Annotated[float | None, typer.Option(help="Spend this on the given graph's own edges or nodes.")] = None,
     noise: Noise = None,
@@ -328,8 +333,12 @@ def infer(
 ) -> None:
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
+    from graphveil.core import rounded
     from graphveil.method import Serves
 
+    _require_file(out)
+    if nodes is not None and edges is None:
+        raise gv.InvalidInput("--nodes needs --edges: a graph of your own is two tables")
     loaded = gv.load(release)
     graph = None
     if public_edges is not None or public_nodes is not None:
@@ -345,7 +354,6 @@ def infer(
             graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
     cost = loaded.prediction_cost
     if epsilon is not None or noise is not None:
-        _require_writable(None, out)
         if graph is None:
             raise gv.InvalidInput(
                 "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
@@ -354,13 +362,18 @@ def infer(
         with _progress(quiet):
             loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
         spent = loaded.certificate
-        cost = f"epsilon {spent.epsilon:.4f} at delta {spent.delta:g} of {graph.name!r}"
+        cost = f"epsilon {rounded(spent.epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
     elif graph is not None and loaded.method.serves is Serves.RELEASED:
         cost += "; predictions are for the graph as it was in training, the edges given now were not read"
+    elif graph is not None and loaded.method.serves is Serves.HELD_OUT and bool(graph.train.any()):
+        cost += (
+            f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split none: a "
+            "graph that the model was not trained on)"
+        )
     probabilities = loaded.predict_proba(graph)
     labels = probabilities.argmax(dim=1)
     if out is not None:
-        _write_predictions(out, labels.tolist(), probabilities.tolist())
+        _write_predictions(out, nodes or public_nodes, labels.tolist(), probabilities.tolist())
     if as_json:
         certificate = loaded.certificate.describe()
         _print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
@@ -520,7 +533,7 @@ def court(
     from graphveil.engine import engine_of, using
 
     for file in (html, json_file):
-        _require_writable(None, file)
+        _require_file(file)
     with _progress(quiet), using(engine_of(engine, jobs)):
         held = hold(seed, quick, only)
     held.save(html, json_file)
@@ -548,7 +561,7 @@ def report(
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
     made = page(read(records, spec))
-    _require_writable(None, out)
+    _require_file(out)
     out.write_text(made, encoding="utf-8")
     typer.echo(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
 
@@ -585,9 +598,10 @@ def data_pack(
     The folder holds the private data themselves, readable by its owner alone; packing releases nothing.
     """
     from graphveil import packed
+    from graphveil.folders import require_room
 
     packed.require_replaceable(out)
-    _require_room(out)
+    require_room(out)
     with _progress(quiet):
         graph = _graph(dataset, edges, nodes, None, directed, clean, split, split_seed)
         folder = packed.pack(graph, out)
@@ -631,10 +645,7 @@ def ledger_show(
 
     book = gv.Ledger(path)
     rows = book.entries() if entries else [_account_row(item) for item in book.accounts()]
-    if as_json:
-        _print_json(rows)
-    else:
-        _print_table(rows)
+    _print_rows(rows, as_json)
 
 
 @bench_app.command("run")
@@ -669,7 +680,7 @@ def bench_run(
     files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
     workers = engine_of(engine, jobs)
     for name, file in files.items():
-        _require_writable(None, file)
+        _require_file(file)
         if (quick or datasets is not None) and file is not None and file.exists():
             table.require_no_loss(wanted[name], file, quick)
     with _resumable(out), _progress(quiet):
@@ -700,10 +711,7 @@ def bench_list(
     from graphveil.bench.spec import load, names
 
     rows = [{"name": name, **runner.progress_of(load(name), out=out)} for name in names()]
-    if as_json:
-        _print_json(rows)
-    else:
-        _print_table(rows)
+    _print_rows(rows, as_json)
 
 
 @bench_app.command("audit")
@@ -727,10 +735,7 @@ def bench_audit(
     wanted, workers = load(spec), engine_of(engine, jobs)
     with _resumable(out), _progress(quiet):
         rows = [audit.row() for audit in audits.run(wanted, out=out, engine=workers, runs=runs)]
-    if as_json:
-        _print_json(rows)
-    else:
-        _print_table(rows)
+    _print_rows(rows, as_json)
     if any(row["verdict"] == "refuted" for row in rows):
         raise typer.Exit(3)
 
@@ -742,15 +747,9 @@ def bench_show(
     as_json: AsJson = False,
 ) -> None:
     """Show an experiment's table: mean, spread, and the published figure beside ours."""
-    from graphveil.bench import audits, runner, table
-    from graphveil.bench.spec import load
-    from graphveil.core import InvalidInput
+    from graphveil.bench import table
 
-    wanted = load(spec)
-    findings = audits.by_claim(audits.finished(wanted, out=out))
-    rows = table.summarise(wanted, runner.finished(wanted, out=out), findings)
-    if not rows:
-        raise InvalidInput(f"{out} holds no record of {spec}; `graphveil bench run {spec}` makes them")
+    _, rows = table.recorded(spec, out)
     typer.echo(table.show(rows, json=as_json))
 
 
@@ -875,7 +874,7 @@ def _graph(
     if dataset is not None:
         return gv.datasets.load(dataset, split=split or "random", seed=seed)
     graph = _own_graph(edges, nodes, packed, directed, clean)
-    if graph.split != "none" or split is None:
+    if graph.split != "none" or split in (None, "none"):
         return graph
     if split == "per_class":
         return graph.per_class_split(seed=seed)
@@ -938,18 +937,22 @@ def _public_graph(
     return gv.Graph.from_edges(edges, table, undirected=not directed, clean=clean, name=edges.stem, classes=names)
 
 
-def _require_writable(folder: Path | None, file: Path | None) -> None:
-    """Refuse an unusable release folder or output file before any budget is spent."""
+def _require_release(folder: Path | None) -> None:
+    """Refuse an unusable folder for a release, if one is named, before any budget is spent."""
     from graphveil.certificate import require_replaceable
-    from graphveil.core import InvalidInput
+    from graphveil.folders import require_room
 
     if folder is not None:
         require_replaceable(folder)
-    for path in (folder, file):
-        if path is not None:
-            _require_room(path)
-    if file is not None and file.is_dir():
-        raise InvalidInput(f"{file} is a folder; give a file")
+        require_room(folder)
+
+
+def _require_file(path: Path | None) -> None:
+    """Refuse an unusable output file, if one is named, before any budget is spent."""
+    from graphveil.folders import require_file
+
+    if path is not None:
+        require_file(path)
 
 
 def _require_apart(page: Path | None, release: Path | None) -> None:
@@ -958,30 +961,15 @@ def _require_apart(page: Path | None, release: Path | None) -> None:
 
     if page is not None and release is not None and page.resolve().is_relative_to(release.resolve()):
         raise InvalidInput(f"{page} lies in the release's folder, which may be given away; write the summary elsewhere")
-    _require_writable(None, page)
-
-
-def _require_room(path: Path) -> None:
-    """Refuse a path beside which nothing can be written."""
-    _require_folder(path.parent, path)
-
-
-def _require_folder(folder: Path, wanted: Path) -> None:
-    """Make the folder, and refuse it for the sake of `wanted` if nothing can be written there."""
-    from graphveil.core import InvalidInput
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"{wanted} cannot be written: {error.strerror or error}") from None
+    _require_file(page)
 
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Work whose records go into `out` as they come; an interrupt says how to go on."""
-    _require_folder(out, out)
+    from graphveil.folders import require_folder
+
+    require_folder(out, out)
     try:
         yield
     except KeyboardInterrupt:
@@ -995,12 +983,16 @@ def _progress(silent: bool) -> AbstractContextManager[None]:
     return quiet() if silent else nullcontext()
 
 
-def _write_predictions(path: Path, labels: list[int], probabilities: list[list[float]]) -> None:
-    columns = ",".join(f"p{label}" for label in range(len(probabilities[0])))
-    lines = [f"node,class,{columns}"]
-    for node, (label, row) in enumerate(zip(labels, probabilities, strict=True)):
-        lines.append(f"{node},{label}," + ",".join(f"{value:.6f}" for value in row))
-    path.write_text("\n".join(lines) + "\n")
+def _write_predictions(path: Path, nodes: Path | None, labels: list[int], probabilities: list[list[float]]) -> None:
+    """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
+    from graphveil.tables import read_table
+
+    ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes")["id"].tolist()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
+        for node, label, row in zip(ids, labels, probabilities, strict=True):
+            rows.writerow([node, label, *(f"{value:.6f}" for value in row)])
 
 
 def _write_summary(path: Path, release: Release, entry: dict[str, Any]) -> None:
@@ -1027,7 +1019,7 @@ def _print_release(release: Release, entry: dict[str, Any], out: Path | None) ->
 def _method_row(kind: type[Method]) -> dict[str, Any]:
     module = sys.modules[kind.__module__]
     parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
-    about = (module.__doc__ or "").strip().splitlines()[0]
+    about = (module.__doc__ or "").strip().partition("\n")[0]
     return {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
 
 
@@ -1054,17 +1046,21 @@ def _account_row(item: Any) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: write it as a string."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return "inf" if value == math.inf else value
+def _json(value: Any) -> str:
+    from graphveil.core import plain
+
+    return json.dumps(plain(value), indent=2)
 
 
 def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(_finite(value), indent=2))
+    typer.echo(_json(value))
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        _print_json(rows)
+    else:
+        _print_table(rows)
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

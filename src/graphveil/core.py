@@ -133,7 +133,7 @@ def parse(kind: type[E], value: E | str, what: str) -> E:
 
 def require_positive(value: float, what: str) -> float:
     """A finite number above zero, or a clear error."""
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+    if not (isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value) and value > 0):
         raise InvalidInput(f"{what} must be a finite number above 0, got {value!r}")
     return float(value)
 
@@ -144,6 +144,13 @@ def require_whole(owner: object, *names: str) -> None:
         value = getattr(owner, name)
         if not isinstance(value, int) or isinstance(value, bool):
             raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+
+
+def require_seed(seed: object) -> int:
+    """A whole number of at least zero, or a clear error."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
+    return seed
 
 
 def require_cost(value: float, what: str) -> float:
@@ -160,12 +167,24 @@ def require_delta(delta: float) -> float:
     return float(delta)
 
 
+def rounded(epsilon: float, up: bool = True, places: int = 3, infinite: str = "inf") -> str:
+    """Epsilon for people, rounded against us: an upper bound up, a lower bound down.
+
+    A billionth of the last place above a round number is dust of doubles, and does not move an upper bound.
+    """
+    if epsilon == math.inf:
+        return infinite
+    scaled = epsilon * 10**places
+    moved = math.ceil(scaled - 1e-9) if up else math.floor(scaled)
+    return f"{moved / 10**places:.{places}f}"
+
+
 class Described(ABC):
     """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
 
     def describe(self) -> dict[str, Any]:
         """`{"kind": class name, field: value, ...}`; infinity becomes the string "inf"."""
-        values = {item.name: _plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
+        values = {item.name: plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
         return {"kind": type(self).__name__, **values}
 
     def __str__(self) -> str:
@@ -178,11 +197,14 @@ def _brief(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON can carry it, parts included: it has no infinity, which becomes the string "inf"."""
     if isinstance(value, Described):
         return value.describe()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
     return "inf" if value == math.inf else value
 
 

@@ -7,11 +7,10 @@ claim that lies below it is refuted. All verdicts of a court together are wrong 
 from __future__ import annotations
 
 import json
-import math
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +24,7 @@ from graphveil import accounting, discover
 from graphveil.arcs import Csr
 from graphveil.attack import Game, Pair
 from graphveil.bounds import Finding, Scores, finding
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, Unit
+from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, Unit, require_seed, rounded
 from graphveil.engine import each
 from graphveil.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
@@ -104,9 +103,9 @@ class Ruling:
             "case": self.name,
             "claim": self.claim,
             "source": self.source,
-            "claimed": _shown(found.claimed, math.ceil),
+            "claimed": rounded(found.claimed, infinite="infinite"),
             "delta": f"{found.delta:g}",
-            "certified": _shown(found.lower, math.floor),
+            "certified": rounded(found.lower, up=False, infinite="infinite"),
             "runs": f"{found.runs:,}",
             "verdict": found.verdict,
             "expected": self.expected if self.as_expected else f"NOT {self.expected}",
@@ -158,13 +157,9 @@ class Court:
 
     def page(self) -> str:
         """A self-contained HTML page: no scripts, no remote files."""
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from graphveil.report.templates import render
 
-        environment = Environment(
-            loader=PackageLoader("graphveil", "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-        )
-        made: str = environment.get_template("court.html").render(court=self, version=version("graphveil"))
-        return made
+        return render("court.html", court=self, version=version("graphveil"))
 
     def save(self, html: Path | None = None, as_json: Path | None = None) -> None:
         """Write the page and the plain values, each if a file is named."""
@@ -187,8 +182,7 @@ def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
 
     The same for any number of workers; what a case says does not depend on which others are heard.
     """
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
+    require_seed(seed)
     known = cases()
     confidence = 1 - ERROR / len(known)
     heard = [case for case in known if case.quick or not quick]
@@ -227,7 +221,3 @@ def as_charged(claim: Curve, times: int, delta: float) -> float:
     """Epsilon at `delta` of a claim for each of `times` uses, as the accountant composes it."""
     step = Step("use", Gaussian(1.0), claim, times, why="the claim of a case")
     return accounting.epsilon(Plan(Adjacency.of("node"), Reading.PUBLISHED, (step,)), delta)
-
-
-def _shown(epsilon: float, rounded: Callable[[float], int]) -> str:
-    return "infinite" if epsilon == math.inf else f"{rounded(epsilon * 1e3) / 1e3:.3f}"

@@ -25,6 +25,28 @@ def require_only(path: Path, files: Collection[str], what: str, optional: Collec
         raise InvalidInput(f"{path} exists and is not {what}; choose another path")
 
 
+def require_file(path: Path) -> None:
+    """A file can be written at `path`, whose folder is made."""
+    require_room(path)
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; give a file")
+
+
+def require_room(path: Path) -> None:
+    """Something can be written beside `path`, in a folder that is made."""
+    require_folder(path.parent, path)
+
+
+def require_folder(folder: Path, wanted: Path) -> None:
+    """Make the folder, and refuse it for the sake of `wanted` if nothing can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"{wanted} cannot be written: {error.strerror or error}") from None
+
+
 @contextmanager
 def written_whole(target: Path) -> Iterator[Path]:
     """A fresh folder, readable by its owner alone, that takes the place of `target` when the block ends well."""

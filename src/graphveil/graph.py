@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Arcs, Csr, Ids, arcs_of
-from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit
+from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit, require_seed
 from graphveil.tables import (
     ROLES,
     UNLABELLED,
@@ -131,14 +131,15 @@ class Graph:
     def from_pyg(cls, data: Data, *, undirected: bool | None = None, clean: bool = False, name: str = "graph") -> Graph:
         """From a PyG `Data` with x, edge_index and y, and masks if it has them.
 
-        `undirected=None` asks the data; other attributes, such as edge weights, are not read.
+        `undirected=None` asks whether every arc's opposite is there; edge weights and other attributes are not read.
         """
         for part in ("x", "edge_index", "y"):
             if not isinstance(getattr(data, part, None), Tensor):
                 raise InvalidInput(f"the PyG data has no tensor {part!r}; graphveil needs x, edge_index and y")
         x, y = _features(data.x), _labels(data.y)
         arcs = _edge_index_arcs(data.edge_index, len(x))
-        known = data.is_undirected() if undirected is None else undirected
+        arcs.require_known_ids()
+        known = arcs.is_symmetric() if undirected is None else undirected
         stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
         masks = {role: _as_tensor(mask, f"the {role} mask") for role, mask in stored.items() if mask is not None}
         return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks)
@@ -210,7 +211,7 @@ class Graph:
 
         edges: source and target ids in the first two columns (also a plain [m, 2] array); an undirected
         edge is listed once. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
-        sorted class ids; empty = unlabelled), maybe `split` (train, val, test or empty), and features.
+        sorted class ids; empty or -1 = unlabelled), maybe `split` (train, val, test or empty), and features.
         classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
         """
         node_table = read_table(nodes, "nodes")
@@ -700,9 +701,7 @@ def _exchanged(ours: Ids, asked: Ids, scored: Ids, rng: np.random.Generator) -> 
 
 
 def _generator(seed: int) -> np.random.Generator:
-    if not isinstance(seed, int) or seed < 0:
-        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
-    return np.random.Generator(np.random.PCG64(seed))
+    return np.random.Generator(np.random.PCG64(require_seed(seed)))
 
 
 def _refuse(part: str) -> NoReturn:

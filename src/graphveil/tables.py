@@ -215,7 +215,7 @@ def _is_number(cell: str) -> bool:
 def classes_of(
     column: NDArray[Any], where: str, classes: Sequence[int] | Sequence[str] | NDArray[Any] | None = None
 ) -> Tensor:
-    """Class ids [n] of integer or string labels: places among `classes`, else in sorted order; "" is unlabelled."""
+    """Class ids [n] of integer or string labels: places among `classes`, else in sorted order; "" and -1 are none."""
     y = np.full(len(column), UNLABELLED, dtype=np.int64)
     known, values = _known_labels(column, where)
     if classes is None:
@@ -240,7 +240,7 @@ def class_names(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _known_labels(column: NDArray[Any], where: str) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Which rows have a label, bool [n], and their labels, integers where all of them are."""
+    """Which rows have a label, bool [n], and their labels, integers where all of them are; -1 is none, as in PyG."""
     if column.dtype.kind not in "iubU" or column.ndim != 1:
         raise InvalidInput(f"{where}: labels must be integers or strings, got {column.dtype}")
     known = column != "" if column.dtype.kind == "U" else np.ones(len(column), dtype=bool)
@@ -250,8 +250,15 @@ def _known_labels(column: NDArray[Any], where: str) -> tuple[NDArray[np.bool_], 
         try:
             values = values.astype(np.int64)
         except (ValueError, OverflowError):
-            values = column[known]
-    return known, values
+            return known, values
+    values = values.astype(np.int64)
+    if np.any(values < -1):
+        row = int(np.flatnonzero(known)[np.argmax(values < -1)])
+        raise InvalidInput(f"{where} {row}: the label {column[row]!s}; whole numbers start at 0, and -1 means no label")
+    if np.array_equal(np.unique(values), [-1, 1]):
+        raise InvalidInput(f"{where}: the labels are -1 and 1, and -1 means no label; name the classes 0 and 1")
+    known[known] = values >= 0
+    return known, values[values >= 0]
 
 
 def masks_of(column: NDArray[Any], where: str) -> dict[str, Tensor]:

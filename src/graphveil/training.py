@@ -15,7 +15,6 @@ from typing import TypeVar
 import torch
 
 from graphveil import accounting, discover
-from graphveil.arcs import Csr
 from graphveil.certificate import Certificate, Provenance, Release
 from graphveil.core import (
     Adjacency,
@@ -60,11 +59,8 @@ def train(
     `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
     noise cryptographic and fixes the rest.
     """
-
-    def fit(session: Session) -> State:
-        return method.fit(session)
-
-    state, certificate = _run(graph, method, fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    _require_kinds(graph, method, ledger)
+    state, certificate = _run(graph, method, method.fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
     return Release(method, state, certificate, graph)
 
 
@@ -86,16 +82,17 @@ def infer(
     """
     plan = release.certificate.plan
     method, kept = release.method.chosen(release.state)
-
-    def serve(session: Session) -> State:
-        return method.serve(session, kept)
-
+    _require_kinds(graph, method, ledger)
     if type(method).serve is Method.serve:
         raise Unsupported(
             f"{method.name()} predicts from {method.serves.value}: call release.predict(graph), which is free"
         )
     _require_same_shape(release, graph)
     unit, reading = plan.adjacency.unit, plan.reading
+
+    def serve(session: Session) -> State:
+        return method.serve(session, kept)
+
     state, certificate = _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
     return Release(method, state, certificate, graph)
 
@@ -114,16 +111,12 @@ def release_graph(
     ledger: Ledger | None = None,
 ) -> ReleasedEdges:
     """The perturbed graph of `method` itself, for use in any tool: no network is trained. Options as in `train`."""
-    _require_kinds(graph, method)
+    _require_kinds(graph, method, ledger)
     if not isinstance(method, ReleasedGraph):
         known = sorted(name for name, kind in discover.methods().items() if issubclass(kind, ReleasedGraph))
         raise Unsupported(f"{method.name()} releases no graph; these methods do: {', '.join(known)}")
     method.require_graph()
-
-    def arcs(session: Session) -> Csr:
-        return method.arcs(session)
-
-    found, certificate = _run(graph, method, arcs, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    found, certificate = _run(graph, method, method.arcs, epsilon, delta, unit, reading, seed, secure, noise, ledger)
     return ReleasedEdges.of(method, found, certificate)
 
 
@@ -179,7 +172,6 @@ def _run(
     ledger: Ledger | None,
 ) -> tuple[T, Certificate]:
     """What `work` makes of one metered session, and the certificate of that session."""
-    _require_kinds(graph, method)
     adjacency = Adjacency.of(unit, graph.undirected)
     charged = parse(Reading, reading, "reading")
     if not bool(graph.train.any()):
@@ -215,9 +207,11 @@ def _run(
     return made, certificate
 
 
-def _require_kinds(graph: Graph, method: Method) -> None:
+def _require_kinds(graph: Graph, method: Method, ledger: Ledger | None) -> None:
     if not isinstance(graph, Graph) or not isinstance(method, Method):
         raise InvalidInput("give a graphveil Graph and a method, e.g. gv.methods.Gap()")
+    if not (ledger is None or isinstance(ledger, Ledger)):
+        raise InvalidInput(f"ledger must be a ledger: gv.Ledger({ledger!r})")
 
 
 def _note_commit(ledger: Ledger, entry: str) -> None:

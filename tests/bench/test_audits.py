@@ -103,11 +103,6 @@ def test_a_broken_method_is_called_so_in_every_table(tmp_path: Path, monkeypatch
     assert CliRunner().invoke(app, words).exit_code == 3, "as for `graphveil audit`"
 
 
-def test_bounds_are_rounded_against_us() -> None:
-    assert audits.rounded_down(1.9999) == "1.999"
-    assert audits.rounded_down(math.inf) == "inf"
-
-
 def test_an_odd_number_of_runs_is_not_played_again(tmp_path: Path) -> None:
     spec = make()
     [first] = audits.run(spec, out=tmp_path, runs=RUNS + 1)

@@ -448,30 +448,30 @@ def test_rare_f1_is_that_of_the_graphs_rarest_class() -> None:
     graph = gv.datasets.load("social")
     rarest = int(torch.bincount(graph.y).argmin())
     other = (rarest + 1) % graph.num_classes
-    perfect = runner._scores(graph.y, graph, graph.test)
+    perfect = runner._quality(graph.y, graph, graph.test)
     assert (perfect.accuracy, perfect.rare_f1) == (1.0, 1.0)
     never = torch.where(graph.y == rarest, other, graph.y)
-    assert runner._scores(never, graph, graph.test).rare_f1 == 0.0
+    assert runner._quality(never, graph, graph.test).rare_f1 == 0.0
     always = torch.full_like(graph.y, rarest)
     share = float((graph.y == rarest).double().mean())
-    assert runner._scores(always, graph, graph.y >= 0).rare_f1 == pytest.approx(2 * share / (1 + share))
+    assert runner._quality(always, graph, graph.y >= 0).rare_f1 == pytest.approx(2 * share / (1 + share))
     with pytest.raises(InvalidInput, match="no nodes to score"):
-        runner._scores(always, graph, torch.zeros_like(graph.test))
+        runner._quality(always, graph, torch.zeros_like(graph.test))
 
 
 def test_precision_is_weighted_by_how_many_have_the_class() -> None:
     graph = gv.datasets.load("social")
     shares = torch.bincount(graph.y).double() / graph.num_nodes
     everyone = graph.y >= 0
-    assert runner._scores(graph.y, graph, everyone).precision == 1.0
+    assert runner._quality(graph.y, graph, everyone).precision == 1.0
     # Said of all, a class is right for its share of them; said of none, it counts as 0.
     always = torch.zeros_like(graph.y)
-    assert runner._scores(always, graph, everyone).precision == pytest.approx(float(shares[0] ** 2))
+    assert runner._quality(always, graph, everyone).precision == pytest.approx(float(shares[0] ** 2))
     merged = torch.where(graph.y == 1, 0, graph.y)
     expected = float(shares[0] * shares[0] / (shares[0] + shares[1]) + shares[2:].sum())
-    assert runner._scores(merged, graph, everyone).precision == pytest.approx(expected)
+    assert runner._quality(merged, graph, everyone).precision == pytest.approx(expected)
     # A class that nobody of those has weighs nothing.
-    assert runner._scores(graph.y, graph, graph.y == 2).precision == 1.0
+    assert runner._quality(graph.y, graph, graph.y == 2).precision == 1.0
 
 
 def test_a_constant_guess_has_the_precision_that_heterpoisson_prints_for_it() -> None:

@@ -40,8 +40,8 @@ def record(made: Spec, point: int, seed: int, val: float, test: float, spent: fl
             sound_epsilon=spent + 1,
             delta=1e-5,
             noise=1.0,
-            val=runner.Scores(accuracy=val, f1=0.0),
-            test=runner.Scores(accuracy=test, f1=0.0),
+            val=runner.Quality(accuracy=val, f1=0.0),
+            test=runner.Quality(accuracy=test, f1=0.0),
         ),
         seconds=1.0,
         peak_mb=1.0,
@@ -211,7 +211,7 @@ def elsewhere(made: Spec, point: int, accuracy: float, rare_f1: float) -> runner
     """A record with these validation scores, tested on chain-s too."""
     known = record(made, point, 0, accuracy, 0.0)
     assert known.result is not None
-    val, test, there = (runner.Scores(accuracy=accuracy, f1=0.0, rare_f1=share) for share in (rare_f1, 0.25, 0.7))
+    val, test, there = (runner.Quality(accuracy=accuracy, f1=0.0, rare_f1=share) for share in (rare_f1, 0.25, 0.7))
     away = {"chain-s": runner.Elsewhere(epsilon=1.25, sound_epsilon=1.75, scores=there)}
     result = known.result.model_copy(update={"val": val, "test": test, "elsewhere": away})
     return known.model_copy(update={"result": result})

@@ -21,7 +21,7 @@ from graphveil import discover, upheld
 from graphveil.auditing import Claim, judge
 from graphveil.bench.spec import Delta, Epsilon, Model, Spec, Task
 from graphveil.bounds import Finding
-from graphveil.core import Reading, Unit
+from graphveil.core import Reading, Unit, rounded
 from graphveil.engine import HERE, Engine
 from graphveil.folders import write_whole
 from graphveil.progress import track
@@ -33,7 +33,7 @@ FOLDER = "audits"
 """Where audits lie in the folder of an experiment's records."""
 
 
-class Audited(Model):
+class LineClaim(Model):
     """What a line of a table claims: two lines on different datasets may claim the same."""
 
     method: str
@@ -44,7 +44,7 @@ class Audited(Model):
     delta: Delta
 
     @classmethod
-    def of(cls, task: Task) -> Audited:
+    def of(cls, task: Task) -> LineClaim:
         """The claim of a training run."""
         return cls(**{name: getattr(task, name) for name in cls.model_fields})
 
@@ -57,7 +57,7 @@ class Audited(Model):
 class Audit(Model):
     """A claim, and what attacking it certified, or why it was not attacked."""
 
-    claim: Audited
+    claim: LineClaim
     finding: dict[str, Any] | None
     failure: str = ""
 
@@ -73,15 +73,15 @@ class Audit(Model):
             "unit": claim.unit.value,
             "reading": claim.reading.value,
             "epsilon": claim.epsilon,
-            "above": "" if found is None else rounded_down(found.lower),
+            "above": "" if found is None else rounded(found.lower, up=False),
             "verdict": self.failure if found is None else found.verdict,
             "pair of graphs": "" if found is None else found.attack,
         }
 
 
-def claims(spec: Spec) -> list[Audited]:
+def claims(spec: Spec) -> list[LineClaim]:
     """Every finite claim of `spec`, once."""
-    found = (Audited.of(task) for task in spec.tasks())
+    found = (LineClaim.of(task) for task in spec.tasks())
     return list({claim.key(): claim for claim in found if claim.epsilon < math.inf}.values())
 
 
@@ -112,17 +112,12 @@ def finished(spec: Spec, *, out: Path) -> list[Audit]:
     return [audit for audit in known if audit is not None]
 
 
-def rounded_down(lower: float) -> str:
-    """A lower bound in three decimals, against our favour."""
-    return "inf" if lower == math.inf else f"{math.floor(lower * 1e3) / 1e3:.3f}"
-
-
 def by_claim(audits: Iterable[Audit]) -> dict[str, Finding]:
     """Findings by the key of what they are about."""
     return {audit.claim.key(): found for audit in audits if (found := audit.found()) is not None}
 
 
-def _read(path: Path, claim: Audited) -> Audit | None:
+def _read(path: Path, claim: LineClaim) -> Audit | None:
     """The audit of `claim`, unless it is missing or damaged."""
     try:
         audit = Audit.model_validate_json(path.read_bytes())
@@ -132,7 +127,7 @@ def _read(path: Path, claim: Audited) -> Audit | None:
     return audit if audit.claim == claim else None
 
 
-def _attack(runs: int, claim: Audited) -> Audit:
+def _attack(runs: int, claim: LineClaim) -> Audit:
     """One claim on the court's small graphs; the seed is its own, so that no two audits share their luck."""
     try:
         kind = discover.method(claim.method).__name__

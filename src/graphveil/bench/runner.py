@@ -29,7 +29,7 @@ from graphveil.progress import note, quiet, track
 from graphveil.record import forget_peak, peak_mb, scored, validating, versions
 
 
-class Scores(Model):
+class Quality(Model):
     """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision.
 
     Records from before rare_f1 or precision have none.
@@ -46,7 +46,7 @@ class Elsewhere(Model):
 
     epsilon: Number
     sound_epsilon: Number
-    scores: Scores
+    scores: Quality
 
 
 class Result(Model):
@@ -56,8 +56,8 @@ class Result(Model):
     sound_epsilon: Number
     delta: float
     noise: float
-    val: Scores
-    test: Scores
+    val: Quality
+    test: Quality
     elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)
     """By the names of the task's `test_on`."""
     chosen: dict[str, Any] = Field(default_factory=dict)
@@ -240,8 +240,8 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
         sound_epsilon=certificate.sound_epsilon,
         delta=certificate.delta,
         noise=certificate.provenance.noise,
-        val=_scores(predicted, subject, getattr(subject, validating(subject, graph))),
-        test=_scores(predicted, subject, subject.test),
+        val=_quality(predicted, subject, getattr(subject, validating(subject, graph))),
+        test=_quality(predicted, subject, subject.test),
         elsewhere={name: _elsewhere(release, _other_graph(name), task) for name in task.test_on},
         chosen={} if winner is release.method else winner.describe(),
     )
@@ -256,7 +256,7 @@ def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
         # A prediction from private features protects nobody there.
         spent = sound = math.inf if "x" in release.certificate.plan.adjacency.private else 0.0
         predicted = release.predict(graph)
-    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=_scores(predicted, graph, graph.y >= 0))
+    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=_quality(predicted, graph, graph.y >= 0))
 
 
 def seed_for(graph: Graph, task: Task) -> int:
@@ -264,13 +264,13 @@ def seed_for(graph: Graph, task: Task) -> int:
     return int.from_bytes(hashlib.sha256(f"{task.seed} {graph.name}".encode()).digest()[:7])
 
 
-def _scores(predicted: Tensor, graph: Graph, part: Tensor) -> Scores:
+def _quality(predicted: Tensor, graph: Graph, part: Tensor) -> Quality:
     """predicted: int64 [n]; part: the nodes that count, bool [n]."""
     if not bool(part.any()):
         raise InvalidInput(f"{graph.name!r} has no nodes to score; choose another split")
     said, truth = predicted[part], graph.y[part]
     rarest = int(torch.bincount(graph.y[graph.y >= 0]).argmin())
-    return Scores(
+    return Quality(
         **score(said, truth, graph.num_classes),
         rare_f1=class_f1(said, truth, rarest),
         precision=_precision(said, truth, graph.num_classes),

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from graphveil.bench import kept
-from graphveil.bench.audits import CONFIDENCE, Audited, rounded_down
+from graphveil.bench import audits, kept, runner
+from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, Line
 from graphveil.bench.runner import Elsewhere, Record, Result
-from graphveil.bench.spec import Cell, Metric, Published, Spec
+from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.bounds import Finding
-from graphveil.core import InvalidInput, Reading
+from graphveil.core import InvalidInput, Reading, plain, rounded
 from graphveil.folders import write_whole
 
 NOTHING: Mapping[str, Finding] = MappingProxyType({})
@@ -88,10 +88,19 @@ def summarise(spec: Spec, records: Iterable[Record], findings: Mapping[str, Find
     return [row for row in rows if row.seeds or row.failed]
 
 
+def recorded(name: str, out: Path) -> tuple[Spec, list[Row]]:
+    """An experiment, by its file or name, and its table as far as there are records in `out`."""
+    spec = load(name)
+    rows = summarise(spec, runner.finished(spec, out=out), audits.by_claim(audits.finished(spec, out=out)))
+    if not rows:
+        raise InvalidInput(f"{out} holds no record of the experiment {name}; `graphveil bench run {name}` makes them")
+    return spec, rows
+
+
 def show(rows: Sequence[Row], json: bool = False) -> str:
     """The rows as an aligned table in plain text, scores in percent, or as JSON."""
     if json:
-        return dumps(_plain(rows), indent=1, sort_keys=True, allow_nan=False)
+        return dumps(plain([asdict(row) for row in rows]), indent=1, sort_keys=True, allow_nan=False)
     lines = [_line(row) for row in rows]
     widths = {title: max(len(title), *(len(line[title]) for line in lines)) for title in _used(lines)}
     head, rule = {title: title for title in widths}, {title: "-" * width for title, width in widths.items()}
@@ -184,7 +193,7 @@ def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
 def write(rows: Sequence[Row], path: Path) -> None:
     """The rows as JSON with sorted keys, for keeping as evidence."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, _plain(rows))
+    write_whole(path, plain([asdict(row) for row in rows]))
 
 
 def _row(
@@ -202,7 +211,7 @@ def _row(
     found = {seed: _tested(result, cell.test_on) for seed, result in runs.items()}
     spent = max((item.epsilon for item in found.values()), default=None)
     sound = max((item.sound_epsilon for item in found.values()), default=None)
-    finding = findings.get(Audited.of(spec.task(cell, points[chosen], spec.seeds[0])).key())
+    finding = findings.get(LineClaim.of(spec.task(cell, points[chosen], spec.seeds[0])).key())
     scores = _spread({seed: float(getattr(item.scores, spec.metric)) for seed, item in found.items()})
     printed = getattr(figure, spec.metric) if figure else None
     described = points[chosen].describe()
@@ -278,7 +287,7 @@ def _soundness(reading: Reading, claimed: float | None, provable: float | None) 
         return ""
     if reading is Reading.SOUND or provable <= claimed:
         return "proven"
-    return f"not proven; provable: {_rounded_up(provable)}"
+    return f"not proven; provable: {rounded(provable)}"
 
 
 def _audit(finding: Finding) -> str:
@@ -291,7 +300,7 @@ def _audited(lower: float | None, audit: str) -> str:
     """A lower bound in a few characters; one that refutes its claim says so."""
     if lower is None:
         return ""
-    return f"> {rounded_down(lower)}" + (f" {REFUTED}" if audit.startswith(REFUTED) else "")
+    return f"> {rounded(lower, up=False)}" + (f" {REFUTED}" if audit.startswith(REFUTED) else "")
 
 
 def _selection(points: int, results: Iterable[Result]) -> str:
@@ -301,10 +310,6 @@ def _selection(points: int, results: Iterable[Result]) -> str:
     spent = max((result.epsilon for result in results), default=math.inf)
     # Even with public labels each grid point is a release of its own: comparing k of them spends k times.
     return "tuned on validation (free)" if spent == 0 else "tuned on validation, cost not charged"
-
-
-def _plain(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [{key: "inf" if value == math.inf else value for key, value in asdict(row).items()} for row in rows]
 
 
 def _line(row: Row) -> dict[str, str]:
@@ -317,8 +322,8 @@ def _line(row: Row) -> dict[str, str]:
         "unit": row.unit,
         "reading": row.reading,
         "epsilon": f"{row.epsilon:g}",
-        "certified": _rounded_up(row.certificate_epsilon),
-        "provable": _rounded_up(row.sound_epsilon),
+        "certified": _spent(row.certificate_epsilon),
+        "provable": _spent(row.sound_epsilon),
         "audited": _audited(row.audited, row.audit),
         "seeds": str(row.seeds),
         "metric": "" if row.metric == "accuracy" else row.metric,
@@ -350,8 +355,5 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.2f}"
 
 
-def _rounded_up(epsilon: float | None) -> str:
-    """Three decimals, against our favour."""
-    if epsilon is None or epsilon == math.inf:
-        return "" if epsilon is None else "inf"
-    return f"{math.ceil(epsilon * 1e3 - 1e-9) / 1e3:.3f}"
+def _spent(epsilon: float | None) -> str:
+    return "" if epsilon is None else rounded(epsilon)

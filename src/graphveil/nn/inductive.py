@@ -11,8 +11,9 @@ from graphveil.engine import one_thread
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.mlp import Perceptron
+from graphveil.nn.sage_room import SageRecipe
 from graphveil.nn.student import SageNet
-from graphveil.nn.teachers import Known, SageRecipe
+from graphveil.nn.teachers import Known
 
 
 def inductive(known: Known, ids: Ids, x: Tensor, adj: Csr, recipe: SageRecipe, arcs: bool, seed: int) -> Tensor:

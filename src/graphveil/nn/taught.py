@@ -12,8 +12,9 @@ from graphveil.core import InvalidInput, Unit, parse, require_positive, require_
 from graphveil.graph import Beside, Public, Sealed
 from graphveil.method import Method, Serves, State
 from graphveil.nn.features import Scale, Scaling
+from graphveil.nn.sage_room import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
-from graphveil.nn.teachers import Known, SageRecipe
+from graphveil.nn.teachers import Known
 from graphveil.nn.view import View, learnt_view
 
 

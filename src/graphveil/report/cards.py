@@ -59,7 +59,7 @@ def _card(kind: type[Method]) -> Card:
     ]
     return Card(
         name=kind.name(),
-        about=((module and module.__doc__) or "").strip().splitlines()[0],
+        about=((module and module.__doc__) or "").strip().partition("\n")[0],
         units=tuple(unit.value for unit in sorted(kind.units)),
         refuses=tuple((unit.value, why) for unit, why in sorted(kind.refuses.items())),
         asks=tuple((unit.value, _asked(plan)) for unit, plan in plans),

@@ -46,7 +46,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Method:
+class Scored:
     """A row of an overview: a method, what is doubtful about it, and its scores by dataset."""
 
     label: str
@@ -61,7 +61,7 @@ class Block:
 
     epsilon: str
     title: str
-    rows: tuple[Method, ...]
+    rows: tuple[Scored, ...]
 
 
 @dataclass(frozen=True)
@@ -211,14 +211,14 @@ def _block(title: str, at: str, datasets: Sequence[str], lines: Sequence[Line]) 
     for line in lines:
         groups.setdefault(line.full_label + (f" ({line.split})" if len(splits) > 1 else ""), []).append(line)
     ordered = sorted(groups, key=lambda name: -_lead(groups[name], lines))
-    return Block(at, title, tuple(_method(name, groups[name], datasets, lines) for name in ordered))
+    return Block(at, title, tuple(_scored(name, groups[name], datasets, lines) for name in ordered))
 
 
-def _method(name: str, mine: Sequence[Line], datasets: Sequence[str], lines: Sequence[Line]) -> Method:
+def _scored(name: str, mine: Sequence[Line], datasets: Sequence[str], lines: Sequence[Line]) -> Scored:
     cells = {line.dataset: _score(line, _rivals(line, lines)) for line in mine}
     doubts = [doubt for line in mine if (doubt := _doubt(line))]
     uncharged = any(line.uncharged and not line.free for line in mine)
-    return Method(name, max(doubts, default=""), uncharged, tuple(cells.get(key, Cell()) for key in datasets))
+    return Scored(name, max(doubts, default=""), uncharged, tuple(cells.get(key, Cell()) for key in datasets))
 
 
 def _score(line: Line, rivals: Sequence[Line]) -> Cell:

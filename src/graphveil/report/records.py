@@ -144,14 +144,9 @@ def _title(found: Records, file: Path) -> str:
 
 def _add_runs(found: Records, folder: Path, name: str) -> None:
     """The table of an experiment, from the records of its runs."""
-    from graphveil.bench import audits, runner, table
-    from graphveil.bench.spec import load
+    from graphveil.bench import table
 
-    spec = load(name)
-    found_audits = audits.by_claim(audits.finished(spec, out=folder))
-    rows = table.summarise(spec, runner.finished(spec, out=folder), found_audits)
-    if not rows:
-        raise InvalidInput(f"{folder} holds no record of the experiment {name}; `graphveil bench run` makes them")
+    spec, rows = table.recorded(name, folder)
     title = spec.title if spec.title not in found.titles() else f"{spec.title}, {folder}"
     found.tables[title] = kept.LINES.validate_json(table.show(rows, json=True))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.certificate import Release
-from graphveil.core import Unit
+from graphveil.core import Unit, rounded
 from graphveil.progress import track
 from graphveil.report.charts import bars as drawn
 from graphveil.report.templates import render
@@ -37,9 +37,9 @@ def summary(release: Release, bars: Sequence[Bar], scores_are_private: bool | No
         certificate=certificate,
         plan=certificate.plan,
         provenance=certificate.provenance,
-        epsilon=shown(certificate.epsilon),
-        sound_epsilon=shown(certificate.sound_epsilon),
-        bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": shown(bar.epsilon)} for bar in bars],
+        epsilon=_shown(certificate.epsilon),
+        sound_epsilon=_shown(certificate.sound_epsilon),
+        bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": _shown(bar.epsilon)} for bar in bars],
         chart=drawn([(bar.label, bar.accuracy) for bar in bars], "Test accuracy of each method"),
         scores_are_private=private,
     )
@@ -62,7 +62,7 @@ def demonstrate(out: Path) -> str:
             release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0)
         accuracy = release.evaluate("test")["accuracy"]
         bars.append(Bar(label, accuracy, release.certificate.epsilon))
-        spent = shown(release.certificate.epsilon)
+        spent = _shown(release.certificate.epsilon)
         lines.append(f"{label:<24} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")
     page = out / "summary.html"
@@ -70,6 +70,5 @@ def demonstrate(out: Path) -> str:
     return "\n".join([*lines, "", release.certificate.card(), "", f"release  {folder}", f"summary  {page}"])
 
 
-def shown(epsilon: float) -> str:
-    """Epsilon for people, rounded up."""
-    return "infinite" if epsilon == math.inf else f"{math.ceil(epsilon * 1e3 - 1e-9) / 1e3:.3f}"
+def _shown(epsilon: float) -> str:
+    return rounded(epsilon, infinite="infinite")

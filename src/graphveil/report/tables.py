@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from markupsafe import Markup
+
+from graphveil.core import rounded
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,8 @@ def percent(share: float | None, places: int = 1) -> str:
 
 
 def epsilon(value: float | None, up: bool = True) -> str:
-    """Three decimals, rounded against our favour: claims up, lower bounds down."""
-    if value is None or value == math.inf:
-        return "" if value is None else "∞"
-    moved = math.ceil(value * 1e3 - 1e-9) if up else math.floor(value * 1e3 + 1e-9)
-    return f"{moved / 1e3:.3f}".rstrip("0").rstrip(".")
+    """At most three decimals, rounded against us: claims up, lower bounds down."""
+    return "" if value is None else rounded(value, up, infinite="∞").rstrip("0").rstrip(".")
 
 
 def digits(text: str) -> bool:

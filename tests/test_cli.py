@@ -21,7 +21,7 @@ from graphveil.cli import app
 COMMANDS = (
     "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
     "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
-    "report",
+    "report", "verify",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import importlib
 import os
 import re
 import sys
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from graphveil.released_edges import ReleasedEdges
     from graphveil.session import Session
     from graphveil.training import infer, release_graph, train
+    from graphveil.verifying import verify
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
@@ -67,6 +69,7 @@ _HOMES = {
     "released_edges": ("ReleasedEdges",),
     "session": ("Session",),
     "training": ("infer", "release_graph", "train"),
+    "verifying": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("accounting", "court", "datasets", "methods")
@@ -105,10 +108,13 @@ __all__ = [
     "pack",
     "release_graph",
     "train",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return metadata.version("graphveil")
     if name in _MODULES:
         return importlib.import_module(f"graphveil.{name}")
     if name not in _HOME_OF:

@@ -25,6 +25,7 @@ from graphveil.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.method import Method
 from graphveil.training import choose_noise, default_delta, plan_of
+from graphveil.verifying import require_own_plan
 
 _PILOT = 20
 """A twentieth of the runs is played on each graph of every candidate pair; fresh runs audit the most telling one."""
@@ -49,12 +50,7 @@ class Claim:
         """The certificate's claim, on a graph that gives the release's plan."""
         certificate = release.certificate
         plan, noise = certificate.plan, certificate.provenance.noise
-        public, _ = graph.seal(plan.adjacency)
-        if plan_of(release.method, public, plan.adjacency, plan.reading)(noise) != plan:
-            raise InvalidInput(
-                f"{graph.name!r} leads to another plan than the release's: give the graph and the split of the "
-                "training, or others of the same sizes"
-            )
+        require_own_plan(release.method, certificate, graph)
         return cls(release.method, plan, noise, certificate.epsilon, certificate.delta)
 
     @classmethod

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,23 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Private grap
 ledger_app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 data_app = typer.Typer(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
 bench_app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"graphveil {version('graphveil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(bench_app, name="bench")
@@ -381,6 +399,40 @@ def infer(
         typer.echo(loaded.card())
         typer.echo(f"{len(labels)} predictions; cost: {cost}")
         typer.echo(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+
+
+@app.command()
+def verify(
+    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
+    dataset: Data = None,
+    edges: Edges = None,
+    nodes: Nodes = None,
+    packed: Packed = None,
+    public_edges: PublicEdges = None,
+    public_nodes: PublicNodes = None,
+    directed: Directed = False,
+    clean: Clean = False,
+    split: TrainSplit = None,
+    split_seed: SplitSeed = 0,
+) -> None:
+    """Check a release: its hashes, card and arithmetic; with the graph, that its plan is the method's own.
+
+    Exit code 2, and a sentence, if something is wrong. Nothing is spent.
+    """
+    import graphveil as gv
+
+    given = any(each is not None for each in (dataset, edges, nodes, packed))
+    graph = (
+        _graph_beside(dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed)
+        if given
+        else None
+    )
+    typer.echo(gv.verify(release, graph).card())
+    typer.echo(
+        "verified: hashes, card, arithmetic and plan agree"
+        if given
+        else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
+    )
 
 
 @app.command(cls=MethodCommand, epilog=_HYPER)

@@ -92,9 +92,18 @@ def rebuild_mechanism(described: Any) -> Mechanism:
 
 
 def rebuild_method(described: Any) -> Any:
-    """A method from its JSON description."""
-    known = {item.__name__: item for item in methods().values()}
+    """A method from its JSON description: one of ours, or one that the caller has imported from elsewhere."""
+    from graphveil.method import Method
+
+    known = {item.__name__: item for item in (*_imported(Method), *methods().values())}
+    if isinstance(described, dict) and isinstance(kind := described.get("kind"), str) and kind not in known:
+        raise Tampered(f"unknown method {kind!r} in a saved plan; if it is your own, import the module that defines it")
     return _rebuild(described, known, known)
+
+
+def _imported(base: type[T]) -> list[type[T]]:
+    """Concrete subclasses of `base`, wherever they are defined, that somebody has imported."""
+    return [item for kind in base.__subclasses__() for item in (kind, *_imported(kind)) if not inspect.isabstract(item)]
 
 
 def _rebuild(described: Any, known: dict[str, type[D]], parts: dict[str, type[Any]]) -> D:

@@ -1,0 +1,82 @@
+"""A folder is believed as far as it agrees with itself and with its method, and no further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import graphveil as gv
+from graphveil.certificate import SCHEMA
+from graphveil.cli import app
+from graphveil.core import InvalidInput, Tampered
+from graphveil.folders import write_public
+from graphveil.graph import Graph
+from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.methods.mlp import Mlp
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return gv.datasets.load("chain-s")
+
+
+@pytest.fixture
+def folder(graph: Graph, tmp_path: Path) -> Path:
+    method = gv.methods.Hearsay(channel="sums")
+    return gv.train(graph, method, epsilon=2, delta=1e-5, unit="edge", seed=0).save(tmp_path / "model")
+
+
+def test_both_kinds_of_folder_are_verified(folder: Path, graph: Graph, tmp_path: Path) -> None:
+    assert isinstance(gv.verify(folder), gv.Release)
+    assert gv.verify(folder, graph).certificate == gv.load(folder).certificate
+    edges = gv.release_graph(graph, gv.methods.LapGraph(), epsilon=2, delta=1e-5, seed=0)
+    for kind in ("csv", "parquet"):
+        found = gv.verify(edges.save(tmp_path / kind, kind), graph)
+        assert isinstance(found, gv.ReleasedEdges)
+
+
+def test_a_damaged_file_is_found(folder: Path) -> None:
+    (folder / "card.txt").write_text("epsilon 0.1\n")
+    with pytest.raises(Tampered):
+        gv.verify(folder)
+
+
+def test_a_lowered_claim_that_agrees_with_itself_is_found_with_the_graph(folder: Path, graph: Graph) -> None:
+    honest = gv.load(folder)
+    steps = tuple(replace(step, claim=GaussianCurve(0.01)) for step in honest.certificate.plan.steps)
+    certificate = replace(honest.certificate, plan=replace(honest.certificate.plan, steps=steps))
+    gv.Release(honest.method, honest.state, certificate).save(folder)
+    assert gv.verify(folder).certificate.epsilon < 0.5, "nothing in the folder tells"
+    with pytest.raises(InvalidInput, match="the certificate was altered"):
+        gv.verify(folder, graph)
+
+
+def test_the_command_says_what_it_checked(folder: Path, tmp_path: Path) -> None:
+    alone = CliRunner().invoke(app, ["verify", str(folder)])
+    assert alone.exit_code == 0
+    assert "name the graph of the training to check the plan too" in alone.stdout
+    whole = CliRunner().invoke(app, ["verify", str(folder), "chain-s"])
+    assert "verified: hashes, card, arithmetic and plan agree" in whole.stdout
+    assert isinstance(CliRunner().invoke(app, ["verify", str(tmp_path)]).exception, gv.GraphveilError)
+
+
+@dataclass(frozen=True)
+class Mine(Mlp):
+    """A method in a file of the user's own."""
+
+
+def test_a_method_of_ones_own_is_loaded_if_it_is_imported(graph: Graph, tmp_path: Path) -> None:
+    saved = gv.train(graph, Mine(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0).save(tmp_path / "mine")
+    assert isinstance(gv.load(saved).method, Mine)
+    text = (saved / "release.json").read_text()
+    contents = {name: (saved / name).read_bytes() for name in ("weights.safetensors", "card.txt")}
+    write_public(saved, {**contents, "release.json": text.replace('"Mine"', '"Yours"').encode()}, SCHEMA)
+    with pytest.raises(Tampered, match="import the module that defines it"):
+        gv.load(saved)
+
+
+def test_versions_are_told() -> None:
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"graphveil {gv.__version__}\n"

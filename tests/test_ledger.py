@@ -58,6 +58,7 @@ class TestBooks:
         assert ledger.account(graph).spent == account.spent
         assert ledger.entries()[0]["method"] == "dpsgd"
         assert ledger.entries()[0]["committed"] is True
+        assert ledger.entries()[0]["epsilon"] == account.spent
 
     def test_plans_compose_below_the_sum_of_their_epsilons(self, ledger: Ledger, graph: Graph) -> None:
         for _ in range(4):

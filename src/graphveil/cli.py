@@ -692,7 +692,7 @@ def ledger_show(
     entries: Annotated[bool, typer.Option("--entries", help="List every reservation instead of the totals.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show budgets and what is spent of them, all plans composed tightly."""
+    """Show budgets and what is spent of them by all plans together."""
     import graphveil as gv
 
     book = gv.Ledger(path)

@@ -144,13 +144,13 @@ class Ledger:
             return _account(database, graph.fingerprint())
 
     def entries(self) -> list[dict[str, Any]]:
-        """Every reservation, oldest first, as plain values."""
+        """Every reservation, oldest first, as plain values; `epsilon` is what its plan alone spends."""
         with self._transaction() as database:
             rows = database.execute(
-                "SELECT id, name AS dataset, method, committed, made FROM entry JOIN budget "
-                "USING (fingerprint) ORDER BY made"
-            )
-            return [{**row, "committed": bool(row["committed"])} for row in map(dict, rows)]
+                "SELECT id, name AS dataset, method, plan, delta, committed, made FROM entry JOIN budget "
+                "USING (fingerprint) ORDER BY made, entry.rowid"
+            ).fetchall()
+        return [_entry(row) for row in rows]
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -169,6 +169,12 @@ class Ledger:
             database.execute("COMMIT")
         finally:
             database.close()
+
+
+def _entry(row: sqlite3.Row) -> dict[str, Any]:
+    spent = accounting.epsilon(rebuild_plan(json.loads(row["plan"])), row["delta"])
+    told = {name: row[name] for name in ("id", "dataset", "method")}
+    return {**told, "epsilon": spent, "committed": bool(row["committed"]), "made": row["made"]}
 
 
 def _now() -> str:

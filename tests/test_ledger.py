@@ -16,7 +16,7 @@ import pytest
 
 import graphveil as gv
 from graphveil import accounting
-from graphveil.core import InvalidInput, Overspent, Plan
+from graphveil.core import InvalidInput, Overspent, Plan, Reading
 from graphveil.graph import Graph
 from graphveil.ledger import Ledger
 from graphveil.mechanisms.exposed import ExposedCurve
@@ -79,6 +79,11 @@ class TestBooks:
                 ledger.reserve(graph, plan)
         assert contents(ledger) == before
         assert ledger.path.read_bytes() == raw
+
+    def test_a_published_plan_is_refused(self, ledger: Ledger, graph: Graph) -> None:
+        with pytest.raises(InvalidInput, match="the sound reading"):
+            ledger.reserve(graph, plan_of((GaussianCurve(0.01), 1), reading=Reading.PUBLISHED))
+        assert ledger.entries() == []
 
     def test_another_adjacency_is_refused(self, ledger: Ledger, graph: Graph) -> None:
         before = contents(ledger)

@@ -72,7 +72,10 @@ def epsilon(plan: Plan, delta: float) -> float:
 
 
 def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> float:
-    """Epsilon of plans on the same data, each of which may be chosen in view of what the earlier ones released.
+    """What plans on the same data, each chosen in view of what the earlier ones released, use of a budget.
+
+    The promise is the budget, which is fixed before: if this never exceeds it, all releases together are (budget,
+    delta)-DP. The number itself depends on what was chosen, and is no promise where it lies below the budget.
 
     Composed privacy loss distributions are no bound then: a plan can be chosen to be worst just where the loss is
     high. What holds: one plan's own epsilon; of several, the sum of their mu^2 if all are exactly Gaussian (Koskela,
@@ -86,11 +89,12 @@ def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> flo
         return math.inf
     require_positive(budget, "epsilon"), require_delta(delta)
     together = _claims(step for plan in plans for step in plan.steps)
-    return min(
+    bounds = (
         _gaussian_epsilon(_only_mu(together), _GAUSSIAN * delta) if _only_gaussian(together) else math.inf,
         _renyi_epsilon(spending, budget, delta),
         _summed_epsilon(spending, _SUMMED * delta),
     )
+    return max(min(bounds), 0.0)
 
 
 def _summed_epsilon(plans: Iterable[Claims], delta: float) -> float:
@@ -140,12 +144,16 @@ def _renyi(curve: Curve, order: float, most: float) -> tuple[float, float]:
     cells = np.linspace(0.0, starts[first] * 1.05, _CELLS + 1)
     sides = curve.deltas(cells)
     assert sides is not None
-    up, down = (np.diff(np.exp(slope * cells)) / slope for slope in (order - 1, -order))
-    moments = [
-        order * (order - 1) * float(up @ here[:-1] + down @ there[:-1])
-        + (order - 1) * math.exp(-order * cells[-1]) * float(there[-1])
-        for here, there in (sides, sides[::-1])
-    ]
+    # Exponentials that end in infinity make the bound infinite, or none at all.
+    with np.errstate(over="ignore", invalid="ignore"):
+        up, down = (np.diff(np.exp(slope * cells)) / slope for slope in (order - 1, -order))
+        moments = [
+            order * (order - 1) * float(up @ here[:-1] + down @ there[:-1])
+            + (order - 1) * math.exp(-order * cells[-1]) * float(there[-1])
+            for here, there in (sides, sides[::-1])
+        ]
+    if not np.isfinite(moments).all():
+        return math.inf, 0.0
     return math.log1p(max(moments)) / (order - 1), float(beyond[first])
 
 

@@ -9,6 +9,7 @@ written, so a crash can only waste budget, never overspend it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import uuid
@@ -26,6 +27,7 @@ from graphveil.core import (
     InvalidInput,
     Overspent,
     Plan,
+    Reading,
     Relation,
     Tampered,
     Unit,
@@ -46,7 +48,10 @@ CREATE TABLE IF NOT EXISTS entry (
 
 @dataclass(frozen=True)
 class Account:
-    """The state of one dataset's budget. `entries` counts reservations, `open` those never committed."""
+    """The state of one dataset's budget. `entries` counts reservations, `open` those never committed.
+
+    `spent` counts towards the budget. What is promised of releases that were chosen one after the other is the budget.
+    """
 
     dataset: str
     fingerprint: str
@@ -59,7 +64,8 @@ class Account:
 
     @property
     def left(self) -> float:
-        """Epsilon not yet spent at the budget's delta. Plans compose, so more than this may still fit."""
+        """Epsilon not yet spent at the budget's delta. More may fit, since plans do not simply add up, or less, since a
+        second plan leaves each rule a share of delta only."""
         return max(self.epsilon - self.spent, 0.0)
 
 
@@ -106,6 +112,8 @@ class Ledger:
                     f"{graph.name!r} has no budget in {self.path}; open one with `graphveil ledger open`, "
                     "or Ledger.open(graph, unit, epsilon=..., delta=...)"
                 )
+            if plan.reading is not Reading.SOUND:
+                raise InvalidInput("a budget counts what is proven: reserve the plan of the sound reading")
             near = _adjacency_of(database, key)
             if plan.adjacency != near:
                 raise InvalidInput(
@@ -114,9 +122,10 @@ class Ledger:
                 )
             spent = accounting.epsilon_of_chosen([*_plans(database, key), plan], row["epsilon"], row["delta"])
             if not spent <= row["epsilon"]:
+                why = "" if spent < math.inf else ": a plan protects nothing, or delta is too small to share out"
                 raise Overspent(
                     f"{graph.name!r} has a budget of epsilon {row['epsilon']:g} at delta {row['delta']:g}; "
-                    f"with this plan it would spend {spent:.6g}. Nothing was read or reserved"
+                    f"with this plan it would spend {spent:.6g}{why}. Nothing was read or reserved"
                 )
             database.execute(
                 "INSERT INTO entry VALUES (?, ?, ?, ?, 0, ?)",

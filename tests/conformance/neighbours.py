@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
+from graphveil.attack import AllTold
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.graph import Graph, Public, Sealed
 from graphveil.mechanisms.answering import Answering
@@ -125,45 +126,49 @@ class Silent(Seeded):
 
 @dataclass
 class Probe(Session):
-    """A session on one graph that asks every query of a neighbour too, with the same coins and no noise."""
+    """A session on one graph that asks every query of a neighbour too, with the same coins and no noise.
+
+    With `stop` it ends the run after the last planned use: nothing private can move any more.
+    """
 
     session: Session
     here: Sealed
     there: Sealed
+    stop: bool = False
     worst: float = 0.0
     releases: int = 0
-    outputs: list[Tensor] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.public, self.plan = self.session.public, self.session.plan
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
-        step = self.plan.step(name)
         self.releases += uses or 1
+        self.worst = max(self.worst, self._moved(self.plan.step(name), query, uses))
+        answer = self.session.release(name, query, uses)
+        if self.stop and not any(self.left(step.name) for step in self.plan.steps):
+            raise AllTold
+        return answer
+
+    def left(self, name: str) -> int:
+        return self.session.left(name)
+
+    def _moved(self, step: Step, query: Query, uses: int | None) -> float:
+        """How far this use moves, as a share of what its claim allows."""
         if uses is not None:
-            self.worst = max(self.worst, rows_move(step, query, self.here, self.there, uses, self.releases))
-            return self.session.release(name, query, uses)
+            return rows_move(step, query, self.here, self.there, uses, self.releases)
         if isinstance(step.act, HeterPoisson):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
-            self.worst = max(self.worst, subgraph_move(step.act, query, self.here, self.there, self.releases))
-            return self.session.release(name, query)
+            return subgraph_move(step.act, query, self.here, self.there, self.releases)
         if isinstance(step.act, FlippedEdges | TopPairs):
-            self.worst = max(self.worst, answers_move(step, step.act, query, self.here, self.there))
-            return self.session.release(name, query)
+            return answers_move(step, step.act, query, self.here, self.there)
         if isinstance(step.act, Settling):
-            self.worst = max(self.worst, settling_move(step, step.act, query, self.here, self.there))
-            return self.session.release(name, query)
+            return settling_move(step, step.act, query, self.here, self.there)
         pair = []
         for sealed in (self.here, self.there):
             with sealed.opened():
                 pair.append(step.act.apply(sealed, query, Silent(self.releases)).double())
         order, claimed = claimed_move(step)
-        moved = float(torch.linalg.vector_norm((pair[0] - pair[1]).flatten(), ord=order))
-        self.worst = max(self.worst, moved / claimed)
-        return self.session.release(name, query)
-
-    def left(self, name: str) -> int:
-        return self.session.left(name)
+        return float(torch.linalg.vector_norm((pair[0] - pair[1]).flatten(), ord=order)) / claimed
 
 
 def coupled_batch(act: HeterPoisson, sealed: Sealed, coins: int) -> Subgraphs:

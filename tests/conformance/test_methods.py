@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +17,7 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import accounting, discover
+from graphveil.attack import AllTold
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
 from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
@@ -42,6 +45,9 @@ CASES = [
     for number, (method, adjacency) in enumerate(PAIRS)
     if not refusal(method, adjacency)
 ]
+SERVING = [case for case in CASES if type(case.values[0]).serve is not Method.serve]
+Work = Callable[[Session], State]
+"""What a method does with a session: its fit, or `serving`."""
 
 
 def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Sealed]:
@@ -117,7 +123,7 @@ def test_every_step_points_at_its_proof(method: Method, adjacency: Adjacency) ->
     assert (REPOSITORY / "docs" / "methods" / f"{method.name()}.md").is_file()
 
 
-# --- The tripwire: fit is a function of public data and released outputs, and of nothing else. ---
+# --- The tripwire: fit and serve are functions of public data and released outputs, and of nothing else. ---
 
 
 class Recorder(Session):
@@ -144,26 +150,38 @@ class Replayer(Session):
         return next(self._outputs).clone()
 
 
-def interference(method: Method, adjacency: Adjacency) -> bool:
-    """Whether the result of fit changes with the private data although every released output is the same."""
+def interference(method: Method, adjacency: Adjacency, work: Work) -> bool:
+    """Whether the result of the work changes with the private data although every released output is the same."""
     sketch, public, sealed = sketched(adjacency)
     plan = method.plan(public, adjacency, Reading.SOUND, 3.0)
     _, other = neighbour_public(sketch, adjacency)
     recorder = Recorder(public, sealed, plan, Seeded(0))
-    first = seeded_fit(method, recorder)
-    second = seeded_fit(method, Replayer(public, other, plan, Seeded(0), recorder.outputs))
+    first = seeded(work, recorder)
+    second = seeded(work, Replayer(public, other, plan, Seeded(0), recorder.outputs))
     return any(not torch.equal(first[name], second[name]) for name in first)
 
 
-def seeded_fit(method: Method, session: Session) -> State:
+def seeded(work: Work, session: Session) -> State:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return method.fit(session)
+        return work(session)
+
+
+def serving(method: Method, adjacency: Adjacency) -> Work:
+    """The method's serve, with what a fit on another sketch released."""
+    _, public, sealed = sketched(adjacency, seed=1)
+    plan = method.plan(public, adjacency, Reading.SOUND, 3.0)
+    return partial(method.serve, state=seeded(method.fit, Session(public, sealed, plan, Seeded(5))))
 
 
 @pytest.mark.parametrize(("method", "adjacency"), CASES)
 def test_tripwire(method: Method, adjacency: Adjacency) -> None:
-    assert not interference(method, adjacency)
+    assert not interference(method, adjacency, method.fit)
+
+
+@pytest.mark.parametrize(("method", "adjacency"), SERVING)
+def test_tripwire_of_serving(method: Method, adjacency: Adjacency) -> None:
+    assert not interference(method, adjacency, serving(method, adjacency))
 
 
 @dataclass(frozen=True)
@@ -187,6 +205,17 @@ class _Leaky(Method):
         return {"stolen": torch.tensor(session._sealed.adj.num_arcs)}
 
 
+@dataclass(frozen=True)
+class _LeakyServe(_Leaky):
+    """Leaks only when it serves."""
+
+    def fit(self, session: Session) -> State:
+        return {"sum": session.release("sum", partial(_steal, loot=[]))}
+
+    def serve(self, session: Session, state: State) -> State:
+        return {**state, **super().fit(session)}
+
+
 class _Zero:
     def clipped_sum(self, clip: float) -> Tensor:  # noqa: ARG002
         return torch.zeros(1)
@@ -200,38 +229,62 @@ def _steal(sealed: Sealed, loot: list[Any]) -> _Zero:
 @pytest.mark.parametrize("unit", ["edge", "node"])
 def test_tripwire_fires_on_a_seal_kept_from_a_release(unit: str) -> None:
     with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
-        interference(_Leaky("seal"), Adjacency.of(unit))
+        interference(_Leaky("seal"), Adjacency.of(unit), _Leaky("seal").fit)
 
 
 @pytest.mark.parametrize("unit", ["edge", "node"])
 def test_tripwire_fires_on_the_session_s_own_seal(unit: str) -> None:
     with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
-        interference(_Leaky("session"), Adjacency.of(unit))
+        interference(_Leaky("session"), Adjacency.of(unit), _Leaky("session").fit)
 
 
 @pytest.mark.parametrize("unit", ["edge", "node"])
 def test_tripwire_sees_a_smuggled_tensor(unit: str) -> None:
-    assert interference(_Leaky("tensor"), Adjacency.of(unit))
+    assert interference(_Leaky("tensor"), Adjacency.of(unit), _Leaky("tensor").fit)
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+@pytest.mark.parametrize("how", ["seal", "session"])
+def test_tripwire_fires_on_a_serve_that_opens_a_seal(unit: str, how: str) -> None:
+    method, adjacency = _LeakyServe(how), Adjacency.of(unit)
+    work = serving(method, adjacency)
+    with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+        interference(method, adjacency, work)
+
+
+@pytest.mark.parametrize("unit", ["edge", "node"])
+def test_tripwire_sees_a_tensor_smuggled_by_serve_alone(unit: str) -> None:
+    method, adjacency = _LeakyServe("tensor"), Adjacency.of(unit)
+    assert not interference(method, adjacency, method.fit)
+    assert interference(method, adjacency, serving(method, adjacency))
 
 
 # --- Sensitivity: no neighbour moves a bounded query further than its claim says. ---
 
 
-def worst_move(method: Method, adjacency: Adjacency, reading: Reading, sketch: Sketch, near: Sketch) -> float:
-    """Largest move over all releases of a fit, as a share of what the claim allows."""
+def worst_move(
+    method: Method, adjacency: Adjacency, reading: Reading, work: Work, sketch: Sketch, near: Sketch
+) -> float:
+    """Largest move over all releases of the work, as a share of what the claim allows."""
     public, sealed = sketch.beside_public().seal(adjacency)
     plan = method.plan(public, adjacency, reading, 3.0)
     if any(step.claim.infinite for step in plan.steps) or not plan.steps:
         return 0.0
     session = Session(public, sealed, plan, Seeded(1))
-    probe = Probe(session, sketch.sealed(public), near.sealed(public))
-    seeded_fit(method, probe)
+    probe = Probe(session, sketch.sealed(public), near.sealed(public), stop=True)
+    with suppress(AllTold):
+        seeded(work, probe)
     assert probe.releases == sum(step.times for step in plan.steps)
     return probe.worst
 
 
-def search(method: Method, adjacency: Adjacency, reading: Reading, tries: int, climbs: int) -> float:
-    """Random neighbouring pairs, then hill-climbing from the worst: change the graph, keep what moves more."""
+def search(
+    method: Method, adjacency: Adjacency, reading: Reading, tries: int, climbs: int, work: Work | None = None
+) -> float:
+    """Random neighbouring pairs, then hill-climbing from the worst: change the graph, keep what moves more.
+
+    The work is a fit unless another is given.
+    """
     rng = np.random.default_rng(7)
     best, best_pair = -1.0, None
     for turn in range(tries + climbs):
@@ -240,7 +293,7 @@ def search(method: Method, adjacency: Adjacency, reading: Reading, tries: int, c
         else:
             sketch = mutated(best_pair[0], rng)
         near = neighbour(sketch, adjacency.unit, rng)
-        moved = worst_move(method, adjacency, reading, sketch, near)
+        moved = worst_move(method, adjacency, reading, work or method.fit, sketch, near)
         if moved > best:
             best, best_pair = moved, (sketch, near)
     return best
@@ -257,6 +310,12 @@ def mutated(sketch: Sketch, rng: np.random.Generator) -> Sketch:
 @pytest.mark.parametrize(("method", "adjacency"), CASES)
 def test_sound_sensitivity_holds(method: Method, adjacency: Adjacency) -> None:
     worst = search(method, adjacency, Reading.SOUND, tries=25, climbs=25)
+    assert worst <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(("method", "adjacency"), SERVING)
+def test_sound_sensitivity_of_serving_holds(method: Method, adjacency: Adjacency) -> None:
+    worst = search(method, adjacency, Reading.SOUND, tries=25, climbs=25, work=serving(method, adjacency))
     assert worst <= 1 + 1e-6
 
 
@@ -285,7 +344,7 @@ def fits_without_degrees(method: Method, adjacency: Adjacency) -> None:
     sketch, public, _ = sketched(adjacency)
     bare = replace(public, degrees=None)
     plan = method.plan(bare, adjacency, Reading.SOUND, 3.0)
-    seeded_fit(method, Session(bare, sketch.sealed(bare), plan, Seeded(0)))
+    seeded(method.fit, Session(bare, sketch.sealed(bare), plan, Seeded(0)))
 
 
 @pytest.mark.parametrize(("method", "adjacency"), [case for case in CASES if case.values[1].unit is Unit.NODE])

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -27,7 +28,7 @@ from typer.testing import CliRunner
 import graphveil as gv
 import method_tables
 from graphveil import discover
-from graphveil.bench.spec import names
+from graphveil.bench.spec import Spec, names
 from graphveil.cli import app
 
 REPOSITORY = Path(__file__).parents[1]
@@ -77,6 +78,13 @@ def test_files_that_are_named_exist(page: Path) -> None:
     named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
     waiting = {"results/leaderboard.json"}  # a mark may stand before its experiment was run
     assert not [name for name in named if name not in waiting and not (REPOSITORY / name).exists()]
+
+
+def test_experiments_in_the_docs_can_be_run() -> None:
+    shown = [text for page in PAGES for text in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.S | re.M)]
+    assert shown
+    for text in shown:
+        assert Spec.model_validate(tomllib.loads(text)).tasks()
 
 
 def test_every_kept_result_says_what_made_it() -> None:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, gammaincinv, gammaln, ndtr, ndtri
 from scipy.stats import f, kurtosistest, rankdata, skewtest
 
-from graphveil.core import Floats, InvalidInput, parse, plain, require_cost
+from graphveil.core import Floats, InvalidInput, parse, plain, require_cost, rounded
 from graphveil.mechanisms.gaussian import gaussian_delta
 
 _RATIO = 1.06
@@ -202,7 +202,8 @@ class Finding:
         # What was seen is partly accident: so many runs would tell which part.
         more = "" if self.needed is None or self.verdict == "refuted" else f"; {self.needed} runs would tell more"
         return (
-            f"{self.attack}: {self.verdict}: epsilon {self.claimed:.4g} claimed, above {self.lower:.4g} certified"
+            f"{self.attack}: {self.verdict}: epsilon {rounded(self.claimed, places=4)} claimed,"
+            f" above {rounded(self.lower, up=False, places=4)} certified"
             f" ({self.counts}, {self.confidence:.4g} confidence, delta {self.delta:.3g}, {self.runs} runs,"
             f" AUC {self.auc:.3f}{more})"
         )

@@ -57,6 +57,13 @@ def test_the_court_errs_once_in_a_hundred_times_at_most(held: court.Court) -> No
     assert "1% at most" in held.footer()
 
 
+def test_the_kept_court_heard_every_case() -> None:
+    """A new specimen or case needs a new run: `graphveil court --json results/court.json`."""
+    kept = json.loads((Path(__file__).parents[1] / "results" / "court.json").read_text())
+    assert {ruling["name"] for ruling in kept["rulings"]} == {case.name for case in court.cases()}
+    assert kept["as_expected"]
+
+
 def test_the_page_is_self_contained_and_has_every_ruling(held: court.Court) -> None:
     page = held.page()
     assert not re.search(r"https?://|<script|<link|src=", page)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,12 +253,6 @@ class TestInfer:
         assert books.account(other).spent == served.certificate.epsilon <= 1.0
         with pytest.raises(Overspent):
             gv.infer(release, other, epsilon=1.4, delta=1e-5, seed=2, ledger=books)
-
-    def test_a_graph_of_the_same_name_and_split_is_not_taken_for_the_trained_one(self, graph: Graph) -> None:
-        release = gv.train(graph, gv.methods.Hearsay(), epsilon=1.0, unit="edge", seed=0)
-        assert torch.equal(release.predict(graph), release.predict())
-        with pytest.raises(Unsupported, match="for another graph"):
-            release.predict(replace(graph, x=graph.x + 1))
 
     def test_free_predictions_need_no_verb(self, graph: Graph) -> None:
         release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)

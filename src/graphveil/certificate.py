@@ -392,10 +392,7 @@ class Release:
         trained = self.certificate.provenance
         known = (trained.dataset, trained.split_hash, len(self.state["logits"]))
         split = graph.split_hash() if trained.split_hash else ""
-        # A loaded release knows no features to compare; names and splits of two graphs can be alike.
-        public = "x" not in self.certificate.plan.adjacency.private
-        other = self._graph is not None and public and not torch.equal(graph.x, self._graph.x)
-        if (graph.name, split, graph.num_nodes) != known or other:
+        if (graph.name, split, graph.num_nodes) != known:
             raise Unsupported(
                 f"{self.method.name()} released predictions for {trained.dataset!r} only; for another graph "
                 "call graphveil.infer(release, graph, epsilon=...), which spends that graph's budget"

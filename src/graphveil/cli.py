@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 import typer.core
@@ -834,9 +834,28 @@ def main() -> None:
         app(standalone_mode=True)
     except GraphveilError as error:
         # Under torchrun several processes speak.
-        rank = f" (rank {os.environ['RANK']})" if "TORCHELASTIC_RUN_ID" in os.environ else ""
+        rank = f" (rank {os.environ['RANK']})" if _under_torchrun() else ""
         typer.secho(f"error{rank}: {error}", err=True, fg="red")
-        sys.exit(2)
+        _leave(2)
+    except SystemExit as done:
+        _leave(done.code)
+
+
+def _leave(code: int | str | None) -> NoReturn:
+    """End the process; under torchrun at once, without winding up the interpreter.
+
+    Threads of PyTorch now and then abort one that winds up, and torchrun would then end the other processes, of which
+    the first may still be scoring.
+    """
+    if _under_torchrun() and not isinstance(code, str):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    sys.exit(code)
+
+
+def _under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[str, str]]:

@@ -182,19 +182,23 @@ class TestChosenPlans:
             low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def worst_delta(self, spent: Callable[[list[Plan]], float]) -> float:
-        """sum_k Pr[k answers are true] max over both continuations of H(budget - loss of k): exact, and the worst."""
+    def worst_delta(self, spent: Callable[[list[Plan]], float], epsilon: float = BUDGET) -> float:
+        """sum_k Pr[k answers are true] max over both continuations of H(epsilon - loss of k): exact, and the worst."""
         mu = self.strongest(lambda value: plan_of((GaussianCurve(value), 1)), spent)
         last = self.strongest(lambda value: plan_of((PureCurve(value), 1)), spent)
         true = np.arange(self.TOLD + 1)
         chances = binom.pmf(true, self.TOLD, 1 / (1 + math.exp(-self.EACH)))
-        left = self.BUDGET - self.EACH * (2 * true - self.TOLD)
+        left = epsilon - self.EACH * (2 * true - self.TOLD)
         after = [curve.deltas(left) for curve in (GaussianCurve(mu), PureCurve(last))]
         return float(chances @ np.maximum(*(both[0] for both in after if both is not None)))
 
     def test_a_choice_in_view_of_releases_breaks_composed_curves_and_not_the_ledgers_rule(self) -> None:
-        composed = self.worst_delta(lambda plans: accounting.epsilon(merged(plans), self.DELTA))
-        assert composed > 1.3 * self.DELTA, "the rule that must not be used"
+        def composed(plans: list[Plan]) -> float:
+            """The rule that must not be used."""
+            return accounting.epsilon(merged(plans), self.DELTA)
+
+        assert self.worst_delta(composed) > 1.4 * self.DELTA
+        assert self.worst_delta(composed, 2.014) > self.DELTA
         chosen = self.worst_delta(lambda plans: accounting.epsilon_of_chosen(plans, self.BUDGET, self.DELTA))
         assert 0 < chosen <= self.DELTA
 
@@ -208,11 +212,16 @@ class TestChosenPlans:
         plans = [plan_of(claim) for claim in TestComposition.CLAIMS]
         assert accounting.epsilon_of_chosen(plans, budget, 1e-5) >= accounting.epsilon(merged(plans), 1e-5)
 
-    @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 8.0])
-    def test_gaussian_plans_fill_nine_tenths_of_a_budget(self, epsilon: float) -> None:
-        mu = brentq(lambda mu: accounting.epsilon(plan_of((GaussianCurve(mu), 1)), 1e-5) - 0.9 * epsilon, 1e-3, 9)
-        many = [plan_of((GaussianCurve(mu / 4), 1))] * 16
-        assert accounting.epsilon_of_chosen(many, epsilon, 1e-5) <= epsilon
+    @pytest.mark.parametrize("budget", [1.0, 2.0, 8.0])
+    @pytest.mark.parametrize(("rate", "low", "high"), [(1.0, 0.95, 0.97), (0.2, 0.84, 0.87)], ids=["all", "sampled"])
+    def test_how_much_of_a_budget_many_plans_fill(self, budget: float, rate: float, low: float, high: float) -> None:
+        def plan(mu: float, times: int) -> Plan:
+            return plan_of((PoissonCurve(GaussianCurve(mu), rate), times))
+
+        mu = brentq(
+            lambda mu: accounting.epsilon_of_chosen([plan(mu, 8)] * 8, budget, 1e-5) - budget, 1e-3, 4, xtol=1e-4
+        )
+        assert low * budget < accounting.epsilon(plan(mu, 64), 1e-5) < high * budget
 
     def test_pure_epsilons_add_up_in_full_and_no_further(self) -> None:
         plans = [plan_of((PureCurve(1.0), 1))] * 4

@@ -222,10 +222,10 @@ class TestGrid:
         fractions = (draws * 2.0**53) % 1.0
         assert stats.kstest(fractions, "uniform").pvalue > CERTAIN
 
-    def test_normals_reach_beyond_what_one_uniform_can_make(self) -> None:
+    def test_normals_reach_beyond_what_one_uniform_can_make(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A move of 12 deviations must be drawn in both worlds: radius^2 / 2 = 53 k ln 2 - ln U after k turns."""
         secure, turns = Secure(), iter([2.0**-60, 2.0**-54, 2.0**-10, 0.25])
-        secure.uniform = lambda count: np.full(count, next(turns))  # type: ignore[method-assign]
+        monkeypatch.setattr(secure, "uniform", lambda count: np.full(count, next(turns)))
         assert np.hypot(*secure.normal(2)) == pytest.approx(math.sqrt(2 * 116 * math.log(2)))
 
     def test_exponentials_start_anew_without_a_seam(self, monkeypatch: pytest.MonkeyPatch) -> None:

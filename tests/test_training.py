@@ -114,7 +114,7 @@ class TestChecks:
 
     def test_a_path_is_no_ledger(self, graph: Graph) -> None:
         with pytest.raises(InvalidInput, match=r"gv\.Ledger\('ledger\.db'\)"):
-            gv.train(graph, QUICK, ledger="ledger.db", **GOOD)  # type: ignore[arg-type]
+            gv.train(graph, QUICK, **{**GOOD, "ledger": "ledger.db"})
 
     @pytest.mark.parametrize(
         "wrong",

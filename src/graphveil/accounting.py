@@ -82,12 +82,13 @@ def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> flo
     Tobaben & Honkela 2023), the sum of their Renyi divergences at ONE order that the budget fixes (Feldman & Zrnic
     2021), or the sum of their epsilons, each at its share of delta. docs/epsilon.md has the proof.
     """
+    require_positive(budget, "epsilon")
+    require_delta(delta)
     spending = [claims for plan in plans if (claims := _claims(plan.steps))]
     if len(spending) <= 1:
-        return _epsilon(spending[0], require_delta(delta)) if spending else 0.0
+        return _epsilon(spending[0], delta) if spending else 0.0
     if any(curve.infinite for claims in spending for curve, _ in claims):
         return math.inf
-    require_positive(budget, "epsilon"), require_delta(delta)
     together = _claims(step for plan in plans for step in plan.steps)
     bounds = (
         _gaussian_epsilon(_only_mu(together), _GAUSSIAN * delta) if _only_gaussian(together) else math.inf,
@@ -121,8 +122,8 @@ def _order_of(budget: float, delta: float) -> float:
 
 
 def _conversion(orders: Floats, delta: float) -> Floats:
-    """Epsilon less the Renyi divergence of each order (Canonne, Kamath & Steinke 2020, Proposition 12)."""
-    return np.log1p(-1 / orders) - (np.log(orders) + math.log(delta)) / (orders - 1)
+    """Epsilon less the Renyi divergence, of each order."""
+    return -math.log(delta) / (orders - 1) - _saved((), orders)
 
 
 @lru_cache(maxsize=4096)

@@ -421,7 +421,7 @@ def verify(
     """
     import graphveil as gv
 
-    given = any(each is not None for each in (dataset, edges, nodes, packed))
+    given = any(each is not None for each in (dataset, edges, nodes, packed, public_edges, public_nodes))
     graph = (
         _graph_beside(dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed)
         if given

@@ -64,8 +64,7 @@ class Account:
 
     @property
     def left(self) -> float:
-        """Epsilon not yet spent at the budget's delta. More may fit, since plans do not simply add up, or less, since a
-        second plan leaves each rule a share of delta only."""
+        """Epsilon not yet spent at the budget's delta; as epsilons do not simply add up, more or less may fit."""
         return max(self.epsilon - self.spent, 0.0)
 
 

@@ -28,11 +28,12 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
 
 
 def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
-    """The certificate's plan is what `method` plans for what is public of `graph`."""
-    plan = certificate.plan
-    public, _ = graph.seal(plan.adjacency)
-    if plan_of(method, public, plan.adjacency, plan.reading)(certificate.provenance.noise) != plan:
-        raise InvalidInput(
-            f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
-            "training, or others of the same sizes; with these, the certificate was altered"
-        )
+    """The certificate's plans, of both readings if it has both, are what `method` plans for the public of `graph`."""
+    adjacency, noise = certificate.plan.adjacency, certificate.provenance.noise
+    public, _ = graph.seal(adjacency)
+    for plan in filter(None, (certificate.plan, certificate.sound)):
+        if plan_of(method, public, adjacency, plan.reading)(noise) != plan:
+            raise InvalidInput(
+                f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
+                "training, or others of the same sizes; with these, the certificate was altered"
+            )

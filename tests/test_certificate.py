@@ -322,7 +322,7 @@ class TestTampering:
 
     def test_unknown_manifest_schema(self, folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
-        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": 2}))
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": 3}))
         with pytest.raises(Tampered, match="schema"):
             load(folder)
 

@@ -181,7 +181,9 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["node", *(f"n{i}" for i in range(12))]
     paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
     assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
-    assert paid["certificate"]["epsilon"] <= 1
+    # The weights that come with the predictions were trained on the same edges.
+    assert paid["certificate"]["parents"][0]["epsilon"] <= 2
+    assert 2 < paid["certificate"]["epsilon"] < 3.2
 
 
 def test_an_unusable_out_folder_spends_nothing(tables: tuple[str, str], tmp_path: Path) -> None:

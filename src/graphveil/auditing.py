@@ -51,7 +51,7 @@ class Claim:
         certificate = release.certificate
         plan, noise = certificate.plan, certificate.provenance.noise
         require_own_plan(release.method, certificate, graph)
-        return cls(release.method, plan, noise, certificate.epsilon, certificate.delta)
+        return cls(release.method, plan, noise, certificate.plan_epsilon, certificate.delta)
 
     @classmethod
     def of_method(

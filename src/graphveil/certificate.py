@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -42,8 +44,17 @@ from graphveil.method import Method, Serves, State
 if TYPE_CHECKING:
     from graphveil.bounds import Finding
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
+
+UNTRACED = 1
+"""The version that did not record what a release descends from; it is still read, and its card says so."""
+
+READABLE = (UNTRACED, SCHEMA)
+"""Versions that can be read."""
+
+_MOST_GENERATIONS = 16
+"""Releases that may be made of one another in turn: their certificates nest in one file."""
 
 _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
@@ -57,8 +68,8 @@ _AUDIT = "audit.json"
 class Provenance:
     """Where a release came from. Holds public facts only: no count or hash of private data.
 
-    Where labels are private the split's hash is withheld: a split covers labelled ids, so the hash together with
-    the split's seed would confirm a guess about who has a label.
+    Where labels are private the split's hash is withheld: who is in a split of one's own may follow from who has a
+    label, so the hash would confirm a guess.
     """
 
     dataset: str
@@ -73,22 +84,64 @@ class Provenance:
     ledger_entry: str = ""
     public: str = ""
     """The public graph beside the private one, in words; empty where there is none."""
+    sizes: tuple[int, ...] = ()
+    """Nodes, features and classes; empty in a file that did not say."""
+    public_digest: str = ""
+    """SHA-256 of the sizes and of the parts that are public; empty in a file that did not say."""
+    descends: bool = False
+    """Whether the graph is one that the first parent released, as it was or with other edges."""
+    released: bool = False
+    """Whether its edges are the very ones that the first parent told: reading them costs nothing more."""
+    traced: bool = True
+    """Whether the file says what the release descends from: a first version of it did not."""
+
+    def same_data(self, other: Provenance) -> bool:
+        """Whether both may speak of the same data: the public parts are alike, or the name and the number of nodes are.
+
+        A first version of the file gave neither parts nor sizes: there the name decides.
+        """
+        known = self.sizes and other.sizes
+        alike = known and self.public_digest == other.public_digest
+        named = self.dataset == other.dataset and (not known or self.sizes[0] == other.sizes[0])
+        return bool(alike or named)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a release and all that it descends from reveal together about one dataset."""
+
+    dataset: str
+    adjacency: Adjacency
+    epsilon: float
+    sound_epsilon: float
+    delta: float
+    releases: int
+    """How many releases read the private part of the dataset."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """What a release can reveal. Epsilon is computed from the plan; there is nothing to fill in by hand.
 
-    `sound` is the plan we stand behind for the same acts, given when `plan` charges the published proof.
+    `sound` is the plan we stand behind for the same acts, given when `plan` charges the published proof. `parents` are
+    the releases whose weights or edges are part of this one, or made it.
     """
 
     plan: Plan
     delta: float
     provenance: Provenance
     sound: Plan | None = None
+    parents: tuple[Certificate, ...] = ()
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
+        origin = self.provenance
+        if (origin.released and not origin.descends) or (origin.descends and not self.parents):
+            raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
+        if self.generations > _MOST_GENERATIONS:
+            raise InvalidInput(
+                f"this release would descend from {_MOST_GENERATIONS} generations of others; train on the data instead"
+            )
         if self.sound is None:
             if self.plan.reading is Reading.PUBLISHED:
                 raise InvalidInput("a PUBLISHED certificate must carry the SOUND plan of the same run")
@@ -98,29 +151,81 @@ class Certificate:
             raise InvalidInput("the SOUND plan of a certificate must charge the very acts that its plan runs")
 
     @cached_property
-    def epsilon(self) -> float:
-        """Epsilon of the charged plan at `delta`."""
+    def plan_epsilon(self) -> float:
+        """Epsilon of the charged plan alone at `delta`."""
         return accounting.epsilon(self.plan, self.delta)
 
-    @cached_property
+    @property
+    def epsilon(self) -> float:
+        """What is charged for the dataset at `delta`, by this plan and by those on the same data that came before."""
+        return self.guarantees[0].epsilon
+
+    @property
     def sound_epsilon(self) -> float:
-        """Epsilon that we can prove for the same run, whatever reading was charged."""
-        return accounting.epsilon(self.sound or self.plan, self.delta)
+        """Epsilon that we can prove for the same releases, whatever reading was charged."""
+        return self.guarantees[0].sound_epsilon
+
+    @property
+    def generations(self) -> int:
+        """How many releases, one made of the other, led to this one."""
+        return 1 + max((parent.generations for parent in self.parents), default=0)
+
+    @cached_property
+    def ancestry(self) -> tuple[Certificate, ...]:
+        """This certificate, its parents, theirs and so on, each once."""
+        found: list[Certificate] = []
+        waiting = [self]
+        while waiting:
+            one = waiting.pop(0)
+            if one not in found:
+                found.append(one)
+                waiting += one.parents
+        return tuple(found)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One for every dataset that is protected; that of `provenance` first."""
+        return tuple(_guarantee(self, family) for family in _families(self.ancestry))
+
+    @property
+    def data(self) -> Provenance:
+        """Whose private part the plan reads: a released graph's is that of the graph it was made of."""
+        return self.parents[0].data if self.provenance.released else self.provenance
+
+    def differences(self, graph: Graph) -> str:
+        """In which public facts another graph or split than that of the run shows, in words; empty if in none."""
+        told, adjacency = self.provenance, self.plan.adjacency
+        facts = {
+            "name": (told.dataset, graph.name),
+            "sizes": (told.sizes, graph.sizes),
+            "direction of edges": (adjacency.undirected, graph.undirected),
+            "split": ((told.split, told.split_hash), (graph.split, graph.split_hash() if told.split_hash else "")),
+        }
+        if told.public_digest and told.sizes == graph.sizes:
+            facts["public parts"] = (told.public_digest, graph.public_digest(adjacency))
+        unknown = set() if told.sizes else {"sizes"}
+        return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
     def card(self) -> str:
         """The certificate in words."""
         plan, origin = self.plan, self.provenance
+        own, *others = self.guarantees
         lines = [
             "graphveil certificate",
-            f"  guarantee   epsilon {_show(self.epsilon)} at delta {self.delta:.3g}",
+            f"  guarantee   epsilon {_show(own.epsilon)} at delta {own.delta:.3g}{self._about(own)}",
             f"  protects    {plan.adjacency}",
             f"  reading     {plan.reading.value}",
         ]
         if plan.reading is Reading.PUBLISHED:
             lines += [f"  REFUTED     {reason}" for reason in plan.refuted]
             lines.append(f"  provable    epsilon {_show(self.sound_epsilon)} for this very run")
+        lines += [
+            f"  guarantee   epsilon {_show(one.sound_epsilon)} at delta {one.delta:.3g} for {one.dataset!r}: "
+            f"{one.adjacency}"
+            for one in others
+        ]
         lines += [_step_line(step) for step in plan.steps] or ["  steps       none: no private data is read"]
-        lines += [f"  assumes     {item}" for item in plan.assumes]
+        lines += [f"  assumes     {item}" for item in self._assumes()]
         lines += [
             f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12] or 'hash withheld'})",
             *([f"  public      {origin.public}, not protected"] if origin.public else []),
@@ -128,12 +233,38 @@ class Certificate:
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
-        by_label = origin.split.startswith("per_class") or " balanced" in origin.split
-        if by_label and "y" in plan.adjacency.private:
-            lines.append("  WARNING     the split was drawn by looking at labels; the guarantee holds given the split")
-        if not origin.secure and plan.steps:
-            lines.append("  WARNING     seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE")
-        return "\n".join(lines)
+        lines += [f"  descends    {_descent(one)}" for one in self.ancestry[1:]]
+        return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
+
+    def _about(self, own: Guarantee) -> str:
+        """Whom the first guarantee is about, where that is more than this run and its data."""
+        if self.provenance.released:
+            return f" for {own.dataset!r}: its edges were released, and reading them again costs nothing"
+        if own.releases > 1:
+            return f" for {own.dataset!r}: {_show(self.plan_epsilon)} by this run, and what it descends from"
+        return f" for {own.dataset!r}" if len(self.guarantees) > 1 else ""
+
+    def _assumes(self) -> tuple[str, ...]:
+        apart = ("nobody is in two of the datasets that have a guarantee each",) if len(self.guarantees) > 1 else ()
+        return tuple(dict.fromkeys([*(item for one in self.ancestry for item in one.plan.assumes), *apart]))
+
+    def warnings(self) -> list[str]:
+        """What a reader must not overlook, of this release and of all that it descends from."""
+        found = []
+        for one in self.ancestry:
+            origin = one.provenance
+            which = "" if one is self else f" (of {origin.dataset!r}, made {origin.created})"
+            by_label = origin.split.startswith("per_class") or " balanced" in origin.split
+            if by_label and "y" in one.plan.adjacency.private:
+                found.append(f"the split was drawn by looking at labels; the guarantee holds given the split{which}")
+            if not origin.secure and one.plan.steps:
+                found.append(f"seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE{which}")
+            if not origin.traced:
+                found.append(
+                    "made by a version that did not record what a release descends from: if it came from `infer`, or "
+                    f"was trained on a released graph, more was revealed than is said here{which}"
+                )
+        return found
 
     def to_json(self) -> str:
         """Machine-readable form; `from_json` inverts it."""
@@ -148,25 +279,27 @@ class Certificate:
             "delta": self.delta,
             "plan": describe_plan(self.plan),
             "sound": None if self.sound is None else describe_plan(self.sound),
-            "provenance": asdict(self.provenance),
+            "provenance": {**asdict(self.provenance), "sizes": list(self.provenance.sizes)},
+            "parents": [parent.describe() for parent in self.parents],
         }
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Rebuild and check a certificate; raises `Tampered` when the numbers do not follow from the plan."""
-        return cls.rebuild(parse_json(text, SCHEMA))
+        return cls.rebuild(parse_json(text, READABLE))
 
     @classmethod
     def rebuild(cls, described: Any) -> Certificate:
         """Inverse of `describe`."""
         try:
-            require_schema(described, SCHEMA)
+            require_schema(described, READABLE)
             sound = described["sound"]
             made = cls(
                 rebuild_plan(described["plan"]),
                 float(described["delta"]),
-                Provenance(**described["provenance"]),
+                _rebuild_provenance(described),
                 None if sound is None else rebuild_plan(sound),
+                tuple(cls.rebuild(parent) for parent in described.get("parents", ())),
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
             spent = (made.epsilon, made.sound_epsilon)
@@ -176,6 +309,72 @@ class Certificate:
             if not math.isclose(said, true, rel_tol=1e-6):
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
         return made
+
+
+def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
+    told = dict(described["provenance"])
+    if described["schema"] == UNTRACED:
+        told["traced"] = False
+    made = Provenance(**{**told, "sizes": tuple(told.get("sizes", ()))})
+    for name, kind in get_type_hints(Provenance).items():
+        value = getattr(made, name)
+        whole = isinstance(value, tuple) and all(type(size) is int and size >= 0 for size in value)
+        if not whole and type(value) not in (get_args(kind) or (kind,)):
+            raise TypeError(f"{name} is {value!r}")
+    return made
+
+
+def _families(ancestry: Sequence[Certificate]) -> list[list[Certificate]]:
+    """Certificates that speak of the same data, together; the family of the first one first."""
+    families: list[list[Certificate]] = []
+    for one in ancestry:
+        kin = [any(_akin(one, each) for each in family) for family in families]
+        place = kin.index(True) if True in kin else len(families)
+        joined = [*itertools.chain.from_iterable(itertools.compress(families, kin)), one]
+        families = [family for family, same in zip(families, kin, strict=True) if not same]
+        families.insert(place, joined)
+    return families
+
+
+def _akin(child: Certificate, other: Certificate) -> bool:
+    """Whether the guarantees of two certificates are about the same data."""
+    handed_down = any(a.provenance.descends and a.parents[0] == b for a, b in ((child, other), (other, child)))
+    return handed_down or child.data.same_data(other.data)
+
+
+def _guarantee(certificate: Certificate, family: Sequence[Certificate]) -> Guarantee:
+    """Epsilons of releases on the same data add up, each at its share of delta, whatever made one choose the next.
+
+    Under different adjacencies they do not: what one protects, another reads as it is.
+    """
+    spending = [one for one in family if one.plan.steps and not one.provenance.released]
+    delta = certificate.delta if certificate in family else family[0].delta
+    alike = len({one.plan.adjacency for one in family}) == 1
+    proven = _together([one.sound or one.plan for one in spending], delta) if alike else math.inf
+    published = alike and certificate.plan.reading is Reading.PUBLISHED
+    return Guarantee(
+        dataset=family[0].data.dataset,
+        adjacency=family[0].plan.adjacency,
+        epsilon=_together([one.plan for one in spending], delta) if published else proven,
+        sound_epsilon=proven,
+        delta=delta,
+        releases=len(spending),
+    )
+
+
+def _together(plans: Sequence[Plan], delta: float) -> float:
+    """An epsilon at `delta` for all plans."""
+    if len(plans) == 1:
+        return accounting.epsilon(plans[0], delta)
+    try:
+        return sum((accounting.epsilon(plan, delta / len(plans)) for plan in plans), start=0.0)
+    except Unsupported:  # a share that is too small to resolve proves nothing
+        return math.inf
+
+
+def _descent(one: Certificate) -> str:
+    origin, spent = one.provenance, _show(accounting.epsilon(one.sound or one.plan, one.delta))
+    return f"{origin.dataset}, split {origin.split}: epsilon {spent} at delta {one.delta:.3g}, made {origin.created}"
 
 
 def _acts(plan: Plan) -> list[tuple[str, Mechanism, int]]:
@@ -235,7 +434,7 @@ class Release:
     def __post_init__(self) -> None:
         if self.audit is None:
             return
-        same = math.isclose(self.audit.claimed, self.certificate.epsilon, rel_tol=1e-6)
+        same = math.isclose(self.audit.claimed, self.certificate.plan_epsilon, rel_tol=1e-6)
         if not same or self.audit.delta != self.certificate.delta:
             raise InvalidInput("the audit is of another claim than the certificate's")
         if self.audit.subject != audited(self.method, self.certificate.plan):
@@ -243,6 +442,11 @@ class Release:
                 "the audit is of another method or plan than the release's, or was made on the graph itself; "
                 "graphveil.audit(folder, graph) makes one that may go into a release"
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: the private graph stays behind, and so does memory that a tensor is a view of."""
+        kept = {**self.__dict__, "_graph": None}
+        return {**kept, "state": {name: part.detach().clone() for name, part in self.state.items()}}
 
     def card(self) -> str:
         """The certificate in words, and what an audit found."""
@@ -371,6 +575,7 @@ class Release:
         """Write the release folder: weights, method and certificate, sealed by content hashes."""
         target = Path(path)
         require_replaceable(target)
+        require_finite(self.method, self.state)
         contents = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
             "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
@@ -389,14 +594,26 @@ class Release:
         }
 
     def _require_same_nodes(self, graph: Graph) -> None:
-        trained = self.certificate.provenance
-        known = (trained.dataset, trained.split_hash, len(self.state["logits"]))
-        split = graph.split_hash() if trained.split_hash else ""
-        if (graph.name, split, graph.num_nodes) != known:
+        if strange := self.certificate.differences(graph):
             raise Unsupported(
-                f"{self.method.name()} released predictions for {trained.dataset!r} only; for another graph "
-                "call graphveil.infer(release, graph, epsilon=...), which spends that graph's budget"
+                f"{self.method.name()} released predictions for {self.certificate.provenance.dataset!r} as it was, and "
+                f"{graph.name!r} differs in {strange}; for another graph call graphveil.infer(release, graph, "
+                "epsilon=...), which spends that graph's budget"
             )
+
+
+def require_finite(method: Method, state: State) -> None:
+    """Refuse to certify what is no model: its predictions would be NaN, and nobody would know why."""
+    if broken := nonfinite(state):
+        raise Unsupported(
+            f"{method.name()} ended in numbers that are not finite ({', '.join(broken)}): training diverged, so there "
+            "is no model to release. Take a smaller learning rate or less noise, or scale the features"
+        )
+
+
+def nonfinite(state: State) -> list[str]:
+    """The names of the parts that hold NaN or infinity."""
+    return [name for name, part in state.items() if part.is_floating_point() and not bool(part.isfinite().all())]
 
 
 def audited(method: Method, plan: Plan) -> str:
@@ -408,21 +625,40 @@ def audited(method: Method, plan: Plan) -> str:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
-    contents = read_public(folder, _FILES, SCHEMA, optional=(_AUDIT,))
-    described = parse_json(contents["release.json"], SCHEMA)
+    contents = read_public(folder, _FILES, READABLE, optional=(_AUDIT,))
+    described = parse_json(contents["release.json"], READABLE)
     try:
         method = discover.rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
         state = load_tensors(contents["weights.safetensors"])
     except (KeyError, TypeError, SafetensorError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    if broken := nonfinite(state):
+        raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
+    _require_speaking(method, state, certificate.provenance.sizes)
     try:
         made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
     except (InvalidInput, ValueError) as error:
         raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
-    if contents["card.txt"].decode(errors="replace") != made.card() + "\n":
+    # The words of the first version were others; its hashes hold.
+    if described["schema"] == SCHEMA and contents["card.txt"].decode(errors="replace") != made.card() + "\n":
         raise Tampered(f"{folder / 'card.txt'} does not say what the certificate says")
     return made
+
+
+def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
+    """The weights are those of the method: it predicts with them, as many classes as there are."""
+    if not sizes:
+        return
+    nodes, features, classes = sizes
+    rows = nodes if method.serves is Serves.RELEASED else 2
+    try:
+        with torch.no_grad():
+            told = method.logits(state, torch.zeros(2, features), Csr.empty(2))
+    except Exception as error:  # whatever breaks, the weights did it: the same method spoke when it was saved
+        raise Tampered(f"the weights are not those of {method.name()}: {type(error).__name__}: {error}") from None
+    if told.shape != (rows, classes) or not told.is_floating_point():
+        raise Tampered(f"the weights of {method.name()} give scores {list(told.shape)}, not [{rows}, {classes}]")
 
 
 def _finding(body: bytes | None) -> Finding | None:
@@ -430,7 +666,7 @@ def _finding(body: bytes | None) -> Finding | None:
         return None
     from graphveil.bounds import Finding
 
-    return Finding.rebuild(parse_json(body, SCHEMA))
+    return Finding.rebuild(parse_json(body, READABLE))
 
 
 def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:

@@ -380,7 +380,9 @@ def infer(
         with _progress(quiet):
             loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
         spent = loaded.certificate
-        cost = f"epsilon {rounded(spent.epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
+        cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
+        if spent.guarantees[0].releases > 1:
+            cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
     elif graph is not None and loaded.method.serves is Serves.RELEASED:
         cost += "; predictions are for the graph as it was in training, the edges given now were not read"
     elif graph is not None and loaded.method.serves is Serves.HELD_OUT and bool(graph.train.any()):

@@ -81,9 +81,11 @@ def write_public(target: Path, contents: Mapping[str, bytes], schema: int) -> No
             (fresh / name).write_bytes(body)
 
 
-def read_public(folder: Path, files: Collection[str], schema: int, optional: Collection[str] = ()) -> dict[str, bytes]:
+def read_public(
+    folder: Path, files: Collection[str], schemas: Collection[int], optional: Collection[str] = ()
+) -> dict[str, bytes]:
     """What `write_public` wrote, every hash checked; the manifest must list exactly `files`, maybe `optional` ones."""
-    manifest = parse_json(_read(folder / MANIFEST), schema)
+    manifest = parse_json(_read(folder / MANIFEST), schemas)
     hashes = manifest.get("sha256")
     if not isinstance(hashes, dict) or set(hashes) - set(optional) != set(files):
         raise Tampered(f"{folder} does not list exactly the files {', '.join(files)}")
@@ -94,20 +96,21 @@ def read_public(folder: Path, files: Collection[str], schema: int, optional: Col
     return contents
 
 
-def parse_json(body: bytes | str, schema: int) -> dict[str, Any]:
-    """A JSON object of this schema version."""
+def parse_json(body: bytes | str, schemas: Collection[int]) -> dict[str, Any]:
+    """A JSON object of one of these schema versions."""
     try:
         described = json.loads(body if isinstance(body, str) else body.decode(errors="replace"))
     except json.JSONDecodeError as error:
         raise Tampered(f"not valid JSON: {error}") from error
-    return require_schema(described, schema)
+    return require_schema(described, schemas)
 
 
-def require_schema(described: Any, schema: int) -> dict[str, Any]:
-    """`described`, if it is an object that states this schema version."""
+def require_schema(described: Any, schemas: Collection[int]) -> dict[str, Any]:
+    """`described`, if it is an object that states one of these schema versions."""
     found = described.get("schema") if isinstance(described, dict) else None
-    if found != schema:
-        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {schema}")
+    if isinstance(found, bool) or found not in schemas:
+        known = ", ".join(map(str, schemas))
+        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {known}")
     return dict(described)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from graphveil.arcs import Arcs, Csr, Ids, arcs_of
 from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit, require_seed
+from graphveil.lineage import PYG_ATTRIBUTE, Descent, arcs_digest, digest, from_text, of_file, to_text
 from graphveil.tables import (
     ROLES,
     UNLABELLED,
@@ -53,7 +53,7 @@ class Graph:
 
     x: float32 [n, d]; y: int64 [n], -1 where unlabelled; train, val, test: bool [n], disjoint;
     an undirected graph holds both arcs of every edge; split: how the split was made, in words;
-    beside: the public graph of `with_public`, which no adjacency protects.
+    beside: the public graph of `with_public`, which no adjacency protects; lineage: the release that told its edges.
     """
 
     x: Tensor
@@ -68,6 +68,7 @@ class Graph:
     split: str
     _learnt: dict[Adjacency, dict[str, _Learnt]] = field(default_factory=dict, init=False)
     beside: Graph | None = None
+    lineage: Descent | None = None
 
     def __post_init__(self) -> None:
         self._check_features()
@@ -142,7 +143,9 @@ class Graph:
         known = arcs.is_symmetric() if undirected is None else undirected
         stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
         masks = {role: _as_tensor(mask, f"the {role} mask") for role, mask in stored.items() if mask is not None}
-        return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks)
+        told = getattr(data, PYG_ATTRIBUTE, None)
+        lineage = None if told is None else from_text(told)
+        return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks, lineage=lineage)
 
     @classmethod
     def from_scipy(
@@ -228,7 +231,9 @@ class Graph:
         labels = node_table.get(label, np.full(len(ids), ""))
         y = classes_of(labels, "nodes row", classes)
         masks = masks_of(node_table[split], "nodes row") if split in node_table else None
-        return cls._assemble(x, adj, y, undirected, name, masks, None if classes is None else len(classes))
+        count = None if classes is None else len(classes)
+        lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
+        return cls._assemble(x, adj, y, undirected, name, masks, count, lineage)
 
     @classmethod
     def _assemble(
@@ -240,20 +245,22 @@ class Graph:
         name: str,
         masks: Mapping[str, Tensor] | None = None,
         classes: int | None = None,
+        lineage: Descent | None = None,
     ) -> Graph:
         """The graph with whatever masks are known; those that are not are empty. Labels show how many classes."""
         given = masks or {}
         train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES)
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
         count = _count(y) if classes is None else classes
-        return cls(x, adj, y, count, undirected, train, val, test, name, split)
+        return cls(x, adj, y, count, undirected, train, val, test, name, split, lineage=lineage)
 
     def to_pyg(self) -> Data:
-        """As a PyG `Data` with x, edge_index, y and the three masks."""
+        """As a PyG `Data` with x, edge_index, y and the three masks, and the lineage of a graph that has one."""
         from torch_geometric.data import Data
 
         masks = {f"{role}_mask": getattr(self, role) for role in ROLES}
-        return Data(x=self.x, edge_index=self.adj.edge_index(), y=self.y, **masks)
+        told = {} if self.lineage is None else {PYG_ATTRIBUTE: to_text(self.lineage)}
+        return Data(x=self.x, edge_index=self.adj.edge_index(), y=self.y, **masks, **told)
 
     @property
     def num_nodes(self) -> int:
@@ -266,6 +273,11 @@ class Graph:
         return self.x.shape[1]
 
     @property
+    def sizes(self) -> tuple[int, int, int]:
+        """n, d and the number of classes: public under every unit."""
+        return self.num_nodes, self.num_features, self.num_classes
+
+    @property
     def num_edges(self) -> int:
         """Edges; an undirected one counts once."""
         return self.adj.num_arcs // 2 if self.undirected else self.adj.num_arcs
@@ -273,11 +285,22 @@ class Graph:
     def fingerprint(self) -> str:
         """SHA-256 of what is private under some unit; splits of one dataset share it, and so its budget."""
         arrays = (self.x.numpy(), self.adj.indptr, self.adj.indices, self.y.numpy())
-        return _digest(*arrays, np.array(self.undirected), after=self.let_go)
+        return digest(*arrays, np.array(self.undirected), after=self.let_go)
+
+    def public_digest(self, adjacency: Adjacency) -> str:
+        """SHA-256 of the sizes and of those parts that the adjacency leaves public; splits share it."""
+        sizes = np.array([*self.sizes, self.undirected])
+        parts = {"x": [self.x.numpy()], "y": [self.y.numpy()], "edges": [self.adj.indptr, self.adj.indices]}
+        open_parts = [array for part, arrays in parts.items() if part not in adjacency.private for array in arrays]
+        return digest(sizes, *open_parts, after=self.let_go)
+
+    def arcs_were_released(self) -> bool:
+        """Whether these very arcs are the ones that the release of the lineage told."""
+        return self.lineage is not None and self.lineage.arcs == arcs_digest(self.adj)
 
     def split_hash(self) -> str:
         """SHA-256 of the three masks."""
-        return _digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
+        return digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
 
     def with_split(self, train: Tensor, val: Tensor, test: Tensor, how: str) -> Graph:
         """The same graph with other masks, each bool [n]; `how` says in words where they come from."""
@@ -419,7 +442,7 @@ class Graph:
         y = self.y[torch.from_numpy(ids)]
         train, val, test = (torch.from_numpy(np.isin(ids, part)) & (y != UNLABELLED) for part in parts)
         x, adj = self.rows(ids), self.adj.within(inside)
-        return Graph(x, adj, y, self.num_classes, self.undirected, train, val, test, name, how)
+        return Graph(x, adj, y, self.num_classes, self.undirected, train, val, test, name, how, lineage=self.lineage)
 
     @cached_property
     def _seen(self) -> Beside:
@@ -706,18 +729,6 @@ def _generator(seed: int) -> np.random.Generator:
 
 def _refuse(part: str) -> NoReturn:
     raise PrivateAccess(f"the {part} are private here; ask for them through Session.release")
-
-
-def _digest(*arrays: NDArray[Any], after: Callable[[], None] = lambda: None) -> str:
-    """SHA-256 of shapes, types and contents; `after` is called now and then."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for start in range(0, len(contents), 1 << 24):
-            digest.update(contents[start : start + (1 << 24)].data)
-            after()
-    return digest.hexdigest()
 
 
 def _check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> None:

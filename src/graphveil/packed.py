@@ -28,6 +28,7 @@ from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput, Tampered
 from graphveil.folders import require_only, written_whole
 from graphveil.graph import Graph
+from graphveil.lineage import from_text, to_text
 from graphveil.progress import track
 from graphveil.tables import ROLES
 
@@ -170,6 +171,8 @@ def require_replaceable(path: Path) -> None:
 def _write(graph: Graph, folder: Path) -> None:
     """All files, the manifest last."""
     facts = {name: getattr(graph, name) for name in ("name", "split", "num_classes", "undirected")}
+    if graph.lineage is not None:
+        facts["lineage"] = to_text(graph.lineage)
     arrays = _arrays(graph)
     digests = {name: hashlib.sha256() for name in _FILES}
 
@@ -277,12 +280,13 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
-    """Name, split, number of classes and direction."""
+    """Name, split, number of classes, direction, and the lineage of a graph that has one."""
     facts = _parse(folder / "graph.json")
+    lineage = from_text(facts.pop("lineage")) if "lineage" in facts else None
     kinds = {"name": str, "split": str, "num_classes": int, "undirected": bool}
     if set(facts) != set(kinds) or any(type(facts[key]) is not kind for key, kind in kinds.items()):
         raise Tampered(f"{folder / 'graph.json'} does not hold exactly {', '.join(kinds)}; pack the graph again")
-    return facts
+    return {**facts, "lineage": lineage}
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -20,14 +20,18 @@ from graphveil.certificate import Certificate
 from graphveil.core import InvalidInput, Tampered, Unit, parse
 from graphveil.folders import MANIFEST, parse_json, read_public, require_only, write_public
 from graphveil.graph import Graph
+from graphveil.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, to_text
 from graphveil.method import Method
 from graphveil.tables import require_parquet
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the folder. Raise it when its layout, or the wording of the card, changes."""
+
+_READABLE = (1, SCHEMA)
+"""Versions that can be read; the first did not record what a release descends from."""
 
 _IDS = "positions 0, 1, ... of the nodes: the rows of the node table in their order"
 
@@ -86,16 +90,28 @@ class ReleasedEdges:
         return listed.once_to_csr(clean=False) if self.undirected else listed.to_csr(undirected=False, clean=False)
 
     def to_graph(self, graph: Graph) -> Graph:
-        """`graph` with these edges in place of its own. Features, labels and split, public at edge level, stay."""
+        """`graph` with these edges in place of its own. Features, labels and split, public at edge level, stay.
+
+        What is trained on it descends from this release, and its certificate says so.
+        """
         if (graph.num_nodes, graph.undirected) != (self.num_nodes, self.undirected):
             raise InvalidInput(f"the released edges are of {self._size()}; {graph} does not fit them")
-        return replace(graph, adj=self.arcs(), name=f"{graph.name} released by {self.method.name()}")
+        name = f"{graph.name} released by {self.method.name()}"
+        return replace(graph, adj=self.arcs(), name=name, lineage=self.lineage())
+
+    def lineage(self) -> Descent:
+        """What a graph with these edges descends from."""
+        return Descent(self.certificate.to_json(), arcs_digest(self.arcs()))
 
     def to_pyg(self) -> Data:
-        """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too."""
+        """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too.
+
+        The lineage goes with it: a `Graph` that is made of the data knows that its edges were released.
+        """
         from torch_geometric.data import Data
 
-        return Data(edge_index=self.arcs().edge_index(), num_nodes=self.num_nodes)
+        told = {PYG_ATTRIBUTE: to_text(self.lineage())}
+        return Data(edge_index=self.arcs().edge_index(), num_nodes=self.num_nodes, **told)
 
     def card(self) -> str:
         """The certificate in words, and what the edge list holds."""
@@ -111,8 +127,10 @@ class ReleasedEdges:
         target, kind = Path(path), parse(Format, format, "format")
         require_writable(target, kind)
         described = json.dumps(self._describe(), indent=2).encode()
+        inside = {b"graphveil": described, b"graphveil card": self.card().encode()}
+        inside[PARQUET_KEY] = to_text(self.lineage()).encode()
         contents = {
-            kind.file: _parquet(self.edges, described, self.card()) if kind is Format.PARQUET else _csv(self.edges),
+            kind.file: _parquet(self.edges, inside) if kind is Format.PARQUET else _csv(self.edges),
             "graph.json": described,
             "certificate.json": self.certificate.to_json().encode(),
             "card.txt": (self.card() + "\n").encode(),
@@ -125,8 +143,8 @@ class ReleasedEdges:
         """Read the folder, checking every hash, the certificate's arithmetic and the edges. Runs no code from it."""
         folder = Path(path)
         kind = Format.CSV if (folder / Format.CSV.file).exists() else Format.PARQUET
-        contents = read_public(folder, kind.files, SCHEMA)
-        described = parse_json(contents["graph.json"], SCHEMA)
+        contents = read_public(folder, kind.files, _READABLE)
+        described = parse_json(contents["graph.json"], _READABLE)
         try:
             made = cls(
                 discover.rebuild_method(described["method"]),
@@ -136,7 +154,12 @@ class ReleasedEdges:
             )
         except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise Tampered(f"{folder} is incomplete or altered: {error}") from error
-        if described != made._describe() or contents["card.txt"].decode(errors="replace") != made.card() + "\n":
+        facts, card = made._describe(), contents["card.txt"].decode(errors="replace")
+        if described["schema"] != SCHEMA:
+            # The words of the first version were others; its hashes hold.
+            facts, card = {**facts, "schema": described["schema"]}, made.card() + "\n"
+            facts.pop("arcs")
+        if described != facts or card != made.card() + "\n":
             raise Tampered(f"{folder} does not say the same in its edge list, graph.json and card.txt")
         return made
 
@@ -148,6 +171,7 @@ class ReleasedEdges:
             "edges": self.edges.shape[1],
             "undirected": self.undirected,
             "ids": _IDS,
+            "arcs": arcs_digest(self.arcs()),
         }
 
     def _size(self) -> str:
@@ -169,14 +193,14 @@ def _listed(arcs: Csr, undirected: bool) -> Tensor:
     return torch.from_numpy(pairs[:, pairs[0] < pairs[1]] if undirected else pairs)
 
 
-def _parquet(edges: Tensor, described: bytes, card: str) -> bytes:
-    """Description and card travel inside the file too: nodes without edges, and warnings, must not stay behind."""
+def _parquet(edges: Tensor, inside: dict[bytes, bytes]) -> bytes:
+    """What is said of the edges travels inside too: nodes without edges, warnings and lineage must not stay behind."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pa.table({"source": edges[0].numpy(), "target": edges[1].numpy()})
     sink = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata({"graphveil": described, "graphveil card": card.encode()}), sink)
+    pq.write_table(table.replace_schema_metadata(inside), sink)
     return sink.getvalue()
 
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 from graphveil import accounting, discover
-from graphveil.certificate import Certificate, Provenance, Release
+from graphveil.certificate import Certificate, Provenance, Release, nonfinite
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -61,7 +61,7 @@ def train(
     """
     _require_kinds(graph, method, ledger)
     state, certificate = _run(graph, method, method.fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
-    return Release(method, state, certificate, graph)
+    return _released(method, state, certificate, graph)
 
 
 def infer(
@@ -78,7 +78,8 @@ def infer(
     """Predict on another private graph with released weights, spending that graph's own budget.
 
     A seed that trained the release would give both graphs the same noise: take another.
-    Returns a release whose predictions are for `graph` and whose certificate speaks of `graph`.
+    Returns a release whose predictions are for `graph`. It still holds the weights, so its certificate speaks of
+    `graph` and of the data they were trained on; if those are the same, what both runs spent adds up.
     """
     plan = release.certificate.plan
     method, kept = release.method.chosen(release.state)
@@ -93,8 +94,10 @@ def infer(
     def serve(session: Session) -> State:
         return method.serve(session, kept)
 
-    state, certificate = _run(graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger)
-    return Release(method, state, certificate, graph)
+    state, certificate = _run(
+        graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger, (release.certificate,)
+    )
+    return _released(method, state, certificate, graph)
 
 
 def release_graph(
@@ -170,10 +173,15 @@ def _run(
     secure: bool | None,
     noise: float | None,
     ledger: Ledger | None,
+    weights: tuple[Certificate, ...] = (),
 ) -> tuple[T, Certificate]:
-    """What `work` makes of one metered session, and the certificate of that session."""
+    """What `work` makes of one metered session, and the certificate of that session.
+
+    weights: the certificate of the release whose weights are part of the result.
+    """
     adjacency = Adjacency.of(unit, graph.undirected)
     charged = parse(Reading, reading, "reading")
+    parents = (*_graph_parents(graph, adjacency), *weights)
     if not bool(graph.train.any()):
         raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
     require_alike(graph.fingerprint, "graphs")
@@ -194,6 +202,7 @@ def _run(
         delta=spend,
         provenance=_provenance(graph, adjacency, chosen, source, seed),
         sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
+        parents=parents,
     )
     # The ledger never believes a published proof: it charges what we can prove for the same acts.
     charge = certificate.sound or certificate.plan
@@ -205,6 +214,29 @@ def _run(
         made = work(session)
     agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
     return made, certificate
+
+
+def _graph_parents(graph: Graph, adjacency: Adjacency) -> list[Certificate]:
+    """The certificates of the releases that told the graph's edges, or those of the public graph beside it."""
+    lines = [each.lineage for each in (graph, graph.beside) if each is not None and each.lineage is not None]
+    parents = [Certificate.from_json(line.certificate) for line in lines]
+    if graph.lineage is not None and parents[0].plan.adjacency != adjacency:
+        raise Unsupported(
+            f"the edges of {graph.name!r} were released under another protection ({parents[0].plan.adjacency}) than "
+            f"this one ({adjacency}): guarantees under different adjacencies do not add up. Take the same unit"
+        )
+    return parents
+
+
+def _released(method: Method, state: State, certificate: Certificate, graph: Graph) -> Release:
+    """The release, with a warning if it is none: what was spent is spent, and the caller may want to look."""
+    if broken := nonfinite(state):
+        warnings.warn(
+            f"{method.name()} ended in numbers that are not finite ({', '.join(broken)}), so this is no model and "
+            "cannot be saved; take a smaller learning rate or less noise, or scale the features",
+            stacklevel=3,
+        )
+    return Release(method, state, certificate, graph)
 
 
 def _require_kinds(graph: Graph, method: Method, ledger: Ledger | None) -> None:
@@ -250,6 +282,11 @@ def _provenance(graph: Graph, adjacency: Adjacency, noise: float, source: Source
         secure=source.secure,
         seed=seed,
         version=version("graphveil"),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        # To the microsecond: two runs of one plan are told apart by it.
+        created=datetime.now(UTC).isoformat(timespec="microseconds"),
         public="" if graph.beside is None else f"{graph.beside.name}, {graph.beside.num_nodes:,} nodes",
+        sizes=graph.sizes,
+        public_digest=graph.public_digest(adjacency),
+        descends=graph.lineage is not None,
+        released=graph.arcs_were_released(),
     )

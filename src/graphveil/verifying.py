@@ -5,35 +5,91 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from graphveil.arcs import Csr
 from graphveil.certificate import Certificate, Release, load
-from graphveil.core import InvalidInput
+from graphveil.core import InvalidInput, Reading, Tampered
 from graphveil.graph import Graph
 from graphveil.method import Method
+from graphveil.noise import Seeded
 from graphveil.released_edges import ReleasedEdges
+from graphveil.session import Session
 from graphveil.training import plan_of
 
 
 def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release | ReleasedEdges:
-    """Check a folder of `train` or `release_graph`, or say what is wrong with it; give what it holds.
+    """Check a folder of `train`, `infer` or `release_graph`, or say what is wrong with it; give what it holds.
 
-    Hashes, card and arithmetic are checked in any case. With `graph`, the graph and split of the training or others of
-    the same sizes, the plan is made again from what is public of it: nobody can have lowered a claim. Runs no code from
-    the folder. Hashes catch accidents, not authors: whether noise was drawn as the plan says, no folder can show.
+    Hashes, card and arithmetic are checked in any case, of all certificates that it descends from too. With `graph`,
+    the graph and split of the run, or a stand-in that shares what is public of it, the plan is made again: nobody can
+    have lowered a claim. Runs no code from the folder. Hashes catch accidents, not authors: whether noise was drawn as
+    the plan says, no folder can show.
     """
     edges = any((Path(path) / name).exists() for name in ("edges.parquet", "edges.csv"))
     found = ReleasedEdges.load(path) if edges else load(path)
+    if isinstance(found, Release):
+        _require_serving(found)
     if graph is not None:
+        require_own_graph(found.certificate, graph)
         require_own_plan(found.method, found.certificate, graph)
     return found
 
 
+def require_own_graph(certificate: Certificate, graph: Graph) -> None:
+    """The graph shows the name, sizes, split and public parts that the certificate speaks of."""
+    if strange := certificate.differences(graph):
+        told = certificate.provenance
+        raise InvalidInput(
+            f"{graph.name!r} is not the graph of this release, which speaks of {told.dataset!r}, split {told.split!r}: "
+            f"they differ in {strange}. Give the graph and the split of the run"
+        )
+
+
 def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
-    """The certificate's plans, of both readings if it has both, are what `method` plans for the public of `graph`."""
-    adjacency, noise = certificate.plan.adjacency, certificate.provenance.noise
+    """The certificate's plans, of both readings if it has both, are what `method` plans for the public of `graph`.
+
+    So are those of the releases before it whose weights it holds, where they speak of the same graph.
+    """
+    adjacency = certificate.plan.adjacency
     public, _ = graph.seal(adjacency)
-    for plan in filter(None, (certificate.plan, certificate.sound)):
-        if plan_of(method, public, adjacency, plan.reading)(noise) != plan:
-            raise InvalidInput(
-                f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
-                "training, or others of the same sizes; with these, the certificate was altered"
-            )
+    for one in (certificate, *(parent for parent in _weights(certificate) if not parent.differences(graph))):
+        for plan in filter(None, (one.plan, one.sound)):
+            if plan_of(method, public, adjacency, plan.reading)(one.provenance.noise) != plan:
+                raise InvalidInput(
+                    f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
+                    "run, or others of the same sizes; with these, the certificate was altered"
+                )
+
+
+def _require_serving(release: Release) -> None:
+    """A method that serves other graphs has all the weights for it: it is tried on a made-up one."""
+    method, state = release.method.chosen(release.state)
+    adjacency, sizes = release.certificate.plan.adjacency, release.certificate.provenance.sizes
+    if type(method).serve is Method.serve or not sizes:
+        return
+    public, sealed = _made_up(*sizes[1:], adjacency.undirected).seal(adjacency)
+    plan = plan_of(method, public, adjacency, Reading.SOUND)(1.0)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            method.serve(Session(public, sealed, plan, Seeded(0)), state)
+    except Exception as error:  # whatever breaks, the weights did it: the conformance tests serve such a graph
+        raise Tampered(f"the weights are not all of {method.name()}'s: {type(error).__name__}: {error}") from None
+
+
+def _made_up(features: int, classes: int, undirected: bool) -> Graph:
+    """A ring of two nodes or more of every class, with features of zero; half of them train."""
+    nodes = max(2 * classes, 4)
+    ends = np.arange(nodes), (np.arange(nodes) + 1) % nodes
+    both = [np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]])] if undirected else ends
+    train = torch.arange(nodes) < nodes // 2
+    none = torch.zeros(nodes, dtype=torch.bool)
+    y = torch.arange(nodes) % classes
+    adj = Csr.from_edge_index(*both, nodes)
+    return Graph(torch.zeros(nodes, features), adj, y, classes, undirected, train, none, ~train, "made up", "halves")
+
+
+def _weights(certificate: Certificate) -> tuple[Certificate, ...]:
+    """The parents that the method's own weights came from: all but the one that released the graph's edges."""
+    return certificate.parents[1:] if certificate.provenance.descends else certificate.parents

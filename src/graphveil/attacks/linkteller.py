@@ -18,7 +18,7 @@ from graphveil.bounds import Scores
 from graphveil.certificate import Release
 from graphveil.core import InvalidInput, Unsupported, parse
 from graphveil.graph import Sealed
-from graphveil.method import Method
+from graphveil.method import Method, Serves
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.exposed import ExposedGnn
 from graphveil.nn.features import Scaling
@@ -98,7 +98,10 @@ class _Server:
 def _server(target: Target, release: Release, interface: Interface, seed: int) -> _Server:
     """The server behind an interface."""
     if interface is Interface.SERVED:
-        return _one_by_one(target, lambda x, _: _logs(release.predict_proba(replace(target.graph, x=x))))
+        # Released predictions are what they are, whatever features are submitted.
+        fixed = release.method.serves is Serves.RELEASED
+        ask = (lambda _: None) if fixed else (lambda x: replace(target.graph, x=x))
+        return _one_by_one(target, lambda x, _: _logs(release.predict_proba(ask(x))))
     method, state, plan = release.method, release.state, release.certificate.plan
     if type(method).serve is Method.serve:
         # It reads nothing but a node's own features: the same as served.

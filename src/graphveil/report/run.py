@@ -39,6 +39,7 @@ def summary(release: Release, bars: Sequence[Bar], scores_are_private: bool | No
         provenance=certificate.provenance,
         epsilon=_shown(certificate.epsilon),
         sound_epsilon=_shown(certificate.sound_epsilon),
+        others=[(one, _shown(one.sound_epsilon)) for one in certificate.guarantees[1:]],
         bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": _shown(bar.epsilon)} for bar in bars],
         chart=drawn([(bar.label, bar.accuracy) for bar in bars], "Test accuracy of each method"),
         scores_are_private=private,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr
+from graphveil.arcs import arcs_of
 from graphveil.certificate import Certificate, Release, load
 from graphveil.core import InvalidInput, Reading, Tampered
 from graphveil.graph import Graph
@@ -81,12 +81,11 @@ def _require_serving(release: Release) -> None:
 def _made_up(features: int, classes: int, undirected: bool) -> Graph:
     """A ring of two nodes or more of every class, with features of zero; half of them train."""
     nodes = max(2 * classes, 4)
-    ends = np.arange(nodes), (np.arange(nodes) + 1) % nodes
-    both = [np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]])] if undirected else ends
+    ring = arcs_of(np.arange(nodes), (np.arange(nodes) + 1) % nodes, nodes, "arc")
     train = torch.arange(nodes) < nodes // 2
     none = torch.zeros(nodes, dtype=torch.bool)
     y = torch.arange(nodes) % classes
-    adj = Csr.from_edge_index(*both, nodes)
+    adj = (ring.both_ways() if undirected else ring).pack()
     return Graph(torch.zeros(nodes, features), adj, y, classes, undirected, train, none, ~train, "made up", "halves")
 
 

@@ -129,6 +129,21 @@ class TestInfer:
         with pytest.raises(InvalidInput, match="the certificate was altered"):
             gv.verify(folder, graph)
 
+    def test_verify_knows_the_method_of_every_parent(self, graph: Graph, tmp_path: Path) -> None:
+        """The plan of training was that of the choice; the one who was chosen serves."""
+        small = gv.methods.LapGraph(hidden=4, epochs=2)
+        choice = gv.methods.Best((small, replace(small, network="sage")))
+        parent = gv.train(graph, choice, epsilon=4, delta=DELTA, unit="edge")
+        gv.verify(served(parent, graph, 0.5).save(tmp_path / "model"), graph)
+        derived = gv.release_graph(graph, gv.methods.EdgeRand(), epsilon=4, delta=DELTA).to_graph(graph)
+        gv.verify(gv.train(derived, HEARSAY, epsilon=1, delta=DELTA, unit="edge").save(tmp_path / "derived"), derived)
+
+    def test_the_certificate_and_the_folder_name_one_method(self, graph: Graph, tmp_path: Path) -> None:
+        release = trained(graph, 2.0)
+        folder = replace(release, method=replace(HEARSAY, degree=0.5)).save(tmp_path / "model")
+        with pytest.raises(Tampered, match="another method or other settings"):
+            gv.load(folder)
+
     def test_generations_end(self, graph: Graph) -> None:
         one = trained(graph, 2.0).certificate
         for _ in range(15):

@@ -84,6 +84,8 @@ class Provenance:
     ledger_entry: str = ""
     public: str = ""
     """The public graph beside the private one, in words; empty where there is none."""
+    method: str = ""
+    """What planned the run: the method's description as JSON; empty in a file that did not say."""
     sizes: tuple[int, ...] = ()
     """Nodes, features and classes; empty in a file that did not say."""
     public_digest: str = ""
@@ -616,6 +618,11 @@ def nonfinite(state: State) -> list[str]:
     return [name for name, part in state.items() if part.is_floating_point() and not bool(part.isfinite().all())]
 
 
+def described_method(method: Method) -> str:
+    """A method and its settings as JSON, the same text for the same settings."""
+    return json.dumps(method.describe(), sort_keys=True)
+
+
 def audited(method: Method, plan: Plan) -> str:
     """SHA-256 of what an audit is about."""
     said = json.dumps({"method": method.describe(), "plan": describe_plan(plan)}, sort_keys=True)
@@ -633,6 +640,8 @@ def load(path: str | os.PathLike[str]) -> Release:
         state = load_tensors(contents["weights.safetensors"])
     except (KeyError, TypeError, SafetensorError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    if certificate.provenance.method not in ("", described_method(method)):
+        raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
     if broken := nonfinite(state):
         raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
     _require_speaking(method, state, certificate.provenance.sizes)

@@ -429,12 +429,16 @@ def verify(
         if given
         else None
     )
-    typer.echo(gv.verify(release, graph).card())
+    found = gv.verify(release, graph)
+    typer.echo(found.card())
     typer.echo(
         "verified: hashes, card, arithmetic and plan agree"
         if given
         else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
     )
+    for parent in found.certificate.ancestry[1:] if graph is not None else ():
+        if parent.differences(graph):
+            typer.echo(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
 
 
 @app.command(cls=MethodCommand, epilog=_HYPER)

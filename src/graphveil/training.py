@@ -15,7 +15,7 @@ from typing import TypeVar
 import torch
 
 from graphveil import accounting, discover
-from graphveil.certificate import Certificate, Provenance, Release, nonfinite
+from graphveil.certificate import Certificate, Provenance, Release, described_method, nonfinite
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -200,7 +200,7 @@ def _run(
     certificate = Certificate(
         plan=plans(chosen),
         delta=spend,
-        provenance=_provenance(graph, adjacency, chosen, source, seed),
+        provenance=_provenance(graph, method, adjacency, chosen, source, seed),
         sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
         parents=parents,
     )
@@ -272,7 +272,9 @@ def _require_seed(seed: int | None) -> int:
     return seed
 
 
-def _provenance(graph: Graph, adjacency: Adjacency, noise: float, source: Source, seed: int | None) -> Provenance:
+def _provenance(
+    graph: Graph, method: Method, adjacency: Adjacency, noise: float, source: Source, seed: int | None
+) -> Provenance:
     return Provenance(
         dataset=graph.name,
         split=graph.split,
@@ -285,6 +287,7 @@ def _provenance(graph: Graph, adjacency: Adjacency, noise: float, source: Source
         # To the microsecond: two runs of one plan are told apart by it.
         created=datetime.now(UTC).isoformat(timespec="microseconds"),
         public="" if graph.beside is None else f"{graph.beside.name}, {graph.beside.num_nodes:,} nodes",
+        method=described_method(method),
         sizes=graph.sizes,
         public_digest=graph.public_digest(adjacency),
         descends=graph.lineage is not None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from graphveil import discover
 from graphveil.arcs import arcs_of
 from graphveil.certificate import Certificate, Release, load
 from graphveil.core import InvalidInput, Reading, Tampered
@@ -50,17 +52,23 @@ def require_own_graph(certificate: Certificate, graph: Graph) -> None:
 def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
     """The certificate's plans, of both readings if it has both, are what `method` plans for the public of `graph`.
 
-    So are those of the releases before it whose weights it holds, where they speak of the same graph.
+    So are those of the releases that it descends from, by their own methods, where they speak of the same graph.
     """
-    adjacency = certificate.plan.adjacency
+    _require_plan(method, certificate, graph)
+    for one in certificate.ancestry[1:]:
+        if one.provenance.method and not one.differences(graph):
+            _require_plan(discover.rebuild_method(json.loads(one.provenance.method)), one, graph)
+
+
+def _require_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
+    adjacency, noise = certificate.plan.adjacency, certificate.provenance.noise
     public, _ = graph.seal(adjacency)
-    for one in (certificate, *(parent for parent in _weights(certificate) if not parent.differences(graph))):
-        for plan in filter(None, (one.plan, one.sound)):
-            if plan_of(method, public, adjacency, plan.reading)(one.provenance.noise) != plan:
-                raise InvalidInput(
-                    f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
-                    "run, or others of the same sizes; with these, the certificate was altered"
-                )
+    for plan in filter(None, (certificate.plan, certificate.sound)):
+        if plan_of(method, public, adjacency, plan.reading)(noise) != plan:
+            raise InvalidInput(
+                f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
+                "run, or others of the same sizes; with these, the certificate was altered"
+            )
 
 
 def _require_serving(release: Release) -> None:
@@ -69,7 +77,8 @@ def _require_serving(release: Release) -> None:
     adjacency, sizes = release.certificate.plan.adjacency, release.certificate.provenance.sizes
     if type(method).serve is Method.serve or not sizes:
         return
-    public, sealed = _made_up(*sizes[1:], adjacency.undirected).seal(adjacency)
+    _, features, classes = sizes
+    public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)
     plan = plan_of(method, public, adjacency, Reading.SOUND)(1.0)
     try:
         with torch.random.fork_rng(devices=[]):
@@ -87,8 +96,3 @@ def _made_up(features: int, classes: int, undirected: bool) -> Graph:
     y = torch.arange(nodes) % classes
     adj = (ring.both_ways() if undirected else ring).pack()
     return Graph(torch.zeros(nodes, features), adj, y, classes, undirected, train, none, ~train, "made up", "halves")
-
-
-def _weights(certificate: Certificate) -> tuple[Certificate, ...]:
-    """The parents that the method's own weights came from: all but the one that released the graph's edges."""
-    return certificate.parents[1:] if certificate.provenance.descends else certificate.parents

@@ -436,8 +436,8 @@ def verify(
         if given
         else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
     )
-    for parent in found.certificate.ancestry[1:] if graph is not None else ():
-        if parent.differences(graph):
+    for parent in found.certificate.ancestry[1:]:
+        if graph is not None and parent.differences(graph):
             typer.echo(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
 
 

@@ -36,7 +36,7 @@ def build() -> gv.Graph:
     y = torch.from_numpy(rng.integers(0, CLASSES, NODES))
     none = torch.zeros(NODES, dtype=torch.bool)
     adj = Csr.from_edge_index(sources, targets, NODES)
-    return gv.Graph(x, adj, y, CLASSES, False, ~none, none, none, "random", "all train")
+    return gv.Graph(x, adj, y, CLASSES, False, ~none, none, none, "random", "all train", every_id_present=True)
 
 
 def measure(graph: gv.Graph, method: gv.Method, seed: int | None) -> dict[str, float]:

@@ -44,10 +44,11 @@ def dressed(links: np.ndarray, undirected: bool, seed: int) -> Sketch:
 
 
 def graph_of(sketch: Sketch) -> Graph:
-    """As a library graph in which two thirds of the nodes train."""
+    """As a library graph in which two thirds of the nodes train, and of which every id is said to be present."""
     train = torch.arange(len(sketch.y)) % 3 != 2
     none = torch.zeros_like(train)
-    return Graph(sketch.x, sketch.adj(), sketch.y, 2, sketch.undirected, train, none, ~train, "small", "thirds")
+    made = Graph(sketch.x, sketch.adj(), sketch.y, 2, sketch.undirected, train, none, ~train, "small", "thirds")
+    return made.with_every_id_present()
 
 
 def nodes_to_change(sketch: Sketch, coins: int) -> list[int]:

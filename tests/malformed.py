@@ -198,11 +198,12 @@ def _overlap(draw: st.DrawFn, p: Parts) -> Attempt:
     return f"overlap: node {row} is in more than one split (train, val)", lambda: p.direct(val=mask)
 
 
-def _split_without_label(draw: st.DrawFn, p: Parts) -> Attempt:
-    row = int(draw(st.sampled_from(list(np.flatnonzero(p.roles)))))
-    y = np.arange(p.n) % 2
-    y[row] = -1
-    return f"unlabelled: node {row} is in a split but has no label", replace(p, y=y).direct
+def _understated_degree(draw: st.DrawFn, p: Parts) -> Attempt:
+    heard = np.bincount(p.arcs()[p.roles[p.arcs()[:, 1]] == 1, 0], minlength=p.n)
+    row = int(draw(st.sampled_from(list(np.flatnonzero(heard)))))
+    degrees = heard.copy()
+    degrees[row] -= 1
+    return f"degrees: id {row} points to more training ids", lambda: p.direct().with_degrees(degrees)
 
 
 def _strange_split(draw: st.DrawFn, p: Parts) -> Attempt:
@@ -279,7 +280,7 @@ DEFECTS = (
     _label_out_of_range,
     _empty_class,
     _overlap,
-    _split_without_label,
+    _understated_degree,
     _strange_split,
     _repeated_id,
     _empty_id,

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 import graphveil as gv
 from graphveil.arcs import Csr
+from graphveil.attack import Pair
 from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -437,27 +438,145 @@ def test_random_split(n: int, train: float, val: float, test: float, seed: int) 
     assert split.split == f"random({train:g},{val:g},{test:g},seed={seed})"
 
 
-def test_splits_use_labelled_nodes_only_and_seeds_differ() -> None:
+def test_splits_keep_every_id_and_seeds_differ() -> None:
     data = small().to_pyg()
     data.y[:10] = -1
     graph = Graph.from_pyg(data)
     split = graph.random_split()
-    used = split.train | split.val | split.test
-    assert used.sum() == 30
-    assert not used[:10].any()
+    assert bool((split.train | split.val | split.test).all())
     assert split.split_hash() != graph.random_split(seed=1).split_hash()
+    for role in ("train", "val", "test"):
+        assert torch.equal(split.labelled(role), getattr(split, role) & (split.y >= 0))
 
 
-def test_whether_a_node_has_a_label_moves_no_other_node() -> None:
-    """A split must not tell who else is there: taking one label away changes that node's own part only."""
-    whole = small().random_split()
-    for node in range(whole.num_nodes):
-        data = small().to_pyg()
-        data.y[node] = -1
-        fewer = Graph.from_pyg(data).random_split()
-        for before, after in ((whole.train, fewer.train), (whole.val, fewer.val), (whole.test, fewer.test)):
-            changed = (before != after).nonzero().flatten().tolist()
-            assert changed == ([node] if bool(before[node]) else [])
+@pytest.mark.parametrize("node", [0, 7, 20, 39])
+def test_no_split_tells_who_has_a_record(node: int) -> None:
+    """The masks, their hash and their sizes are those of the neighbour in which one id is blank."""
+    whole = small()
+    fewer = blanked(whole, node)
+    public = replace(small(seed=1), name="public")
+    for draw in (
+        lambda graph: graph.random_split(seed=2),
+        lambda graph: graph.split_public(20, 10, 10, seed=2),
+        lambda graph: graph.with_public(public),
+        lambda graph: graph.with_split(*torch.eye(3, 40).bool(), "mine"),
+    ):
+        here, there = draw(whole), draw(fewer)
+        assert here.split_hash() == there.split_hash()
+        assert (here.split, here.split_reads_labels) == (there.split, there.split_reads_labels)
+
+
+def blanked(graph: Graph, node: int) -> Graph:
+    """The neighbour in which there is no record behind an id: no features, no label, no edges."""
+    pair = Pair.without_node(graph, node)
+    return replace(graph, x=pair.x, y=pair.y, adj=pair.adj)
+
+
+def test_splits_say_whether_they_looked_at_labels() -> None:
+    graph = small(60)
+    assert not graph.random_split().split_reads_labels
+    assert graph.per_class_split(5, 10, 20).split_reads_labels
+    assert not graph.per_class_split(5, 10, 20).random_split().split_reads_labels
+    assert graph.split_public(30, 10, 10, balanced=True).split_reads_labels
+    assert not graph.split_public(30, 10, 10).split_reads_labels
+    masks = (graph.random_split().train, *torch.zeros(2, 60, dtype=torch.bool))
+    assert not graph.with_split(*masks, "mine").split_reads_labels
+    assert graph.with_split(*masks, "mine", reads_labels=True).split_reads_labels
+
+
+def test_blank_ids_may_be_in_a_split_column(tmp_path: Path) -> None:
+    rows = "id,label,split,a\n0,x,train,1\n1,,train,0\n2,y,test,2\n3,,test,0\n"
+    (tmp_path / "nodes.csv").write_text(rows)
+    (tmp_path / "edges.csv").write_text("source,target\n0,2\n")
+    graph = Graph.from_edges(tmp_path / "edges.csv", tmp_path / "nodes.csv")
+    assert graph.train.tolist() == [True, True, False, False]
+    assert graph.labelled("train").tolist() == [True, False, False, False]
+
+
+# The population
+
+
+def test_degrees_are_public_only_where_somebody_says_so() -> None:
+    graph, node = small().random_split(), Adjacency.of("node")
+    bare = graph.seal(node)[0]
+    assert bare.degrees is None
+    with pytest.raises(InvalidInput, match=r"with_degrees\(degrees\).*with_every_id_present\(\)"):
+        bare.degrees_assumed()
+    counted = graph.with_every_id_present().seal(node)[0]
+    heard = graph.adj.to_scipy().toarray()[graph.train.numpy()].sum(axis=0)
+    assert counted.out_degrees().tolist() == heard.tolist()
+    stated = graph.with_degrees(30).seal(node)[0]
+    assert stated.out_degrees().tolist() == [30] * 40
+    assert graph.with_every_id_present().with_degrees(30).seal(node)[0].out_degrees().max() == 30
+    assert graph.with_degrees(30).with_every_id_present().seal(node)[0].out_degrees().tolist() == heard.tolist()
+    said = [public.degrees_assumed() for public in (counted, stated, Public.blank(40, 4, 3))]
+    assert all(line.startswith(PUBLIC_DEGREES) for line in said)
+    assert len(set(said)) == 3
+    for unit in ("edge", "features", "label"):
+        assert graph.with_degrees(30).seal(Adjacency.of(unit))[0].degrees is None
+
+
+def test_stated_degrees_do_not_depend_on_who_is_present() -> None:
+    whole, node = small().random_split(), Adjacency.of("node")
+    degrees = whole._out_degrees()
+    for gone in range(whole.num_nodes):
+        there = blanked(whole, gone).with_degrees(degrees).seal(node)[0]
+        assert np.array_equal(there.out_degrees(), degrees)
+    counted = blanked(whole, gone).with_every_id_present().seal(node)[0]
+    assert not np.array_equal(counted.out_degrees(), degrees), "counted where an id is blank, they tell who it is"
+
+
+def test_degrees_are_stated_of_one_split_and_one_set_of_arcs() -> None:
+    graph = small().random_split().with_degrees(40)
+    assert graph.random_split(seed=1).degrees is None
+    assert graph.with_arcs(graph.adj).degrees is None
+    assert replace(graph, name="other").degrees is not None
+    present = small().with_every_id_present()
+    assert present.random_split().every_id_present
+    assert present.with_arcs(present.adj).every_id_present
+    assert beside(present.split_public(20, 10, 10)).every_id_present
+    assert present.stand_in(Adjacency.of("node")).every_id_present
+    assert not small().random_split().every_id_present
+
+
+def beside(graph: Graph) -> Graph:
+    assert graph.beside is not None
+    return graph.beside
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor, lambda rows: np.array(rows, dtype=np.uint8)])
+def test_degrees_come_in_any_row_of_whole_numbers(kind: Callable[[list[int]], Any]) -> None:
+    assert small().random_split().with_degrees(kind([20] * 40)).degrees.tolist() == [20] * 40
+
+
+@pytest.mark.parametrize(
+    ("degrees", "words"),
+    [
+        ([20] * 39, "40 whole numbers"),
+        ([20] * 39 + [-1], "at least 0"),
+        ([20.0] * 40, "whole numbers"),
+        ([[20] * 40], "whole numbers"),
+        ([True] * 40, "whole numbers"),
+        (["a"] * 40, "whole numbers"),
+        ([[1], [2, 3]], "whole numbers"),
+        (2**70, "whole numbers"),
+        (np.full(40, 2**64 - 1, dtype=np.uint64), "whole numbers"),
+        (torch.zeros(40, dtype=torch.int64, device="meta"), "whole numbers"),
+        (None, "whole numbers"),
+        (1, "points to more training ids than the 1 that were stated"),
+    ],
+)
+def test_false_degrees_are_refused(degrees: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        small().random_split().with_degrees(degrees)
+
+
+def test_arcs_beyond_what_was_stated_are_refused() -> None:
+    graph = replace(small().random_split(), adj=Csr.empty(40)).with_degrees(0)
+    with pytest.raises(InvalidInput, match="more training ids than the 0 that were stated"):
+        replace(graph, adj=small().adj)
+    with pytest.raises(InvalidInput, match="int64"):
+        replace(graph, degrees=np.zeros(40))
 
 
 def test_random_split_never_overlaps_when_rounding_up() -> None:
@@ -519,8 +638,21 @@ def test_seal_hides_what_the_unit_protects(unit: str, private: set[str]) -> None
         with sealed.opened():
             assert getattr(sealed, part) is getattr(graph, part)
     assert sealed.public is public
-    assert torch.equal(public.train, graph.train)
+    assert public.train is graph.train
     assert (public.num_nodes, public.num_features, public.num_classes) == (40, 4, 3)
+
+
+@pytest.mark.parametrize("unit", ["edge", "node", "features", "label"])
+def test_masks_hold_unlabelled_ids_unless_labels_are_public(unit: str) -> None:
+    graph = small().random_split()
+    y = graph.y.clone()
+    y[::4] = -1
+    bare = replace(graph, y=y)
+    public, again = (bare.seal(Adjacency.of(unit))[0] for _ in range(2))
+    for role in ("train", "val", "test"):
+        shown = getattr(public, role)
+        assert torch.equal(shown, getattr(graph, role) & (y >= 0) if unit == "edge" else getattr(graph, role))
+        assert shown is getattr(again, role), "what was learnt from public data is found by it"
 
 
 def closed(sealed: Sealed) -> bool:

@@ -264,6 +264,7 @@ class Game:
         arrays = (pair.x.numpy(), pair.y.numpy(), pair.adj.indptr, pair.adj.indices)
         said = {
             "graph": [graph.fingerprint(), graph.split_hash(), graph.num_classes],
+            "degrees": None if graph.degrees is None else graph.degrees.tolist(),
             "beside": None if beside is None else [beside.fingerprint(), beside.split_hash()],
             "other": [hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in arrays],
             "method": self.method.describe(),

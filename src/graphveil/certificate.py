@@ -568,9 +568,9 @@ class Release:
         if part not in ("train", "val", "test"):
             raise InvalidInput(f"unknown part {part!r}; use one of: train, val, test")
         subject = self._labelled(subject)
-        mask: Tensor = getattr(subject, part)
+        mask = subject.labelled(part)
         if not bool(mask.any()):
-            raise InvalidInput(f"the graph has no {part} nodes; split it first, e.g. graph.random_split()")
+            raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
         return score(self.predict(graph)[mask], subject.y[mask], subject.num_classes)
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -85,10 +85,24 @@ TrainSplit = Annotated[
     str | None,
     typer.Option(
         help="random (75/10/15), public, per_class or, for a private graph beside a public one, two_graphs; your own "
-        "graph's split comes first. Default: random; all labelled nodes train where --public-nodes is given."
+        "graph's split comes first. Default: random; all nodes train where --public-nodes is given."
     ),
 ]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the split.")]
+SplitReadsLabels = Annotated[
+    bool, typer.Option("--split-reads-labels", help="Your graph's own split was drawn by looking at labels.")
+]
+EveryIdPresent = Annotated[
+    bool, typer.Option("--every-id-present", help="You state that no id is blank: then its degrees may be counted.")
+]
+PopulationDegrees = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|TABLE",
+        help="You state how many training ids each id points to at most, whoever is present: one number for all, or a "
+        "table with the columns id and degree (a packed graph's or a dataset's ids are 0, 1, ...).",
+    ),
+]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
 Epsilon = Annotated[float | None, typer.Option(help="Target epsilon; the noise is calibrated to it.")]
@@ -208,6 +222,9 @@ def train(
     clean: Clean = False,
     split: TrainSplit = None,
     split_seed: SplitSeed = 0,
+    split_reads_labels: SplitReadsLabels = False,
+    every_id_present: EveryIdPresent = False,
+    population_degrees: PopulationDegrees = None,
     seed: Seed = None,
     secure: Secure = False,
     ledger: LedgerFile = None,
@@ -236,6 +253,7 @@ def train(
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
+        graph = _stated(graph, nodes, every_id_present, population_degrees, split_reads_labels)
         book = gv.Ledger(ledger) if ledger is not None and crew.first else None
         with Stopwatch() as watch:
             release = gv.train(
@@ -416,6 +434,8 @@ def verify(
     clean: Clean = False,
     split: TrainSplit = None,
     split_seed: SplitSeed = 0,
+    every_id_present: EveryIdPresent = False,
+    population_degrees: PopulationDegrees = None,
 ) -> None:
     """Check a release: its hashes, card and arithmetic; with the graph, that its plan is the method's own.
 
@@ -424,11 +444,12 @@ def verify(
     import graphveil as gv
 
     given = any(each is not None for each in (dataset, edges, nodes, packed, public_edges, public_nodes))
-    graph = (
-        _graph_beside(dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed)
-        if given
-        else None
-    )
+    graph = None
+    if given:
+        graph = _graph_beside(
+            dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
+        )
+        graph = _stated(graph, nodes, every_id_present, population_degrees)
     found = gv.verify(release, graph)
     typer.echo(found.card())
     typer.echo(
@@ -467,6 +488,8 @@ def audit(
     clean: Clean = False,
     split: TrainSplit = None,
     split_seed: SplitSeed = 0,
+    every_id_present: EveryIdPresent = False,
+    population_degrees: PopulationDegrees = None,
     folder: Annotated[
         Path | None, typer.Option(help="Keep what was played here, as private as the graph: an audit can be resumed.")
     ] = None,
@@ -491,6 +514,7 @@ def audit(
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
+        graph = _stated(graph, nodes, every_id_present, population_degrees)
         found = gv.audit(
             _build(subject, context.obj) if named else Path(subject),
             graph,
@@ -539,6 +563,8 @@ def attack(
     clean: Clean = False,
     split: TrainSplit = None,
     split_seed: SplitSeed = 0,
+    every_id_present: EveryIdPresent = False,
+    population_degrees: PopulationDegrees = None,
     engine: EngineName = "local",
     jobs: Jobs = 1,
     as_json: AsJson = False,
@@ -562,6 +588,7 @@ def attack(
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
+        graph = _stated(graph, nodes, every_id_present, population_degrees)
         target = Target(graph, made, target_unit, epsilon, noise, delta, charged, seed)
         rows = [
             {"attacker": said, **_score_row(one.scores(target, seed))}
@@ -648,10 +675,13 @@ def data_pack(
     clean: Clean = False,
     split: Split = "random",
     split_seed: SplitSeed = 0,
+    split_reads_labels: SplitReadsLabels = False,
+    every_id_present: EveryIdPresent = False,
+    population_degrees: PopulationDegrees = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a graph and its split as a folder that `--packed` reads from disk as it is needed.
+    """Write a graph, its split and what you state of it as a folder that `--packed` reads from disk as it is needed.
 
     The folder holds the private data themselves, readable by its owner alone; packing releases nothing.
     """
@@ -662,6 +692,7 @@ def data_pack(
     require_room(out)
     with _progress(quiet):
         graph = _graph(dataset, edges, nodes, None, directed, clean, split, split_seed)
+        graph = _stated(graph, nodes, every_id_present, population_degrees, split_reads_labels)
         folder = packed.pack(graph, out)
     size = sum(file.stat().st_size for file in folder.iterdir())
     if as_json:
@@ -978,6 +1009,43 @@ def _graph_beside(
     if alone:
         return graph
     return graph.with_public(_public_graph(public_edges, public_nodes, directed, clean, nodes, graph.num_classes))
+
+
+def _stated(
+    graph: Graph, nodes: Path | None, every_id_present: bool, degrees: str | None, split_reads_labels: bool = False
+) -> Graph:
+    """The graph with what the user states of it beside its tables; `nodes` gives the ids."""
+    from graphveil.core import InvalidInput
+
+    if every_id_present and degrees is not None:
+        raise InvalidInput("give --every-id-present or --population-degrees: with every id present degrees are counted")
+    if split_reads_labels:
+        if graph.split != "given":
+            raise InvalidInput("--split-reads-labels is about the split column of your own graph, and it has none")
+        graph = graph.with_split(graph.train, graph.val, graph.test, graph.split, reads_labels=True)
+    if every_id_present:
+        graph = graph.with_every_id_present()
+    return graph if degrees is None else graph.with_degrees(_degrees(degrees, nodes, graph.num_nodes))
+
+
+def _degrees(given: str, nodes: Path | None, count: int) -> int | list[int]:
+    """One number for all, or the column `degree` of a table, in the order of the graph's `count` ids."""
+    from graphveil.core import InvalidInput
+    from graphveil.tables import read_table
+
+    if given.isascii() and given.isdigit():
+        return int(given)
+    table = read_table(Path(given), "population degrees")
+    if not {"id", "degree"} <= set(table):
+        raise InvalidInput(f"{given}: the columns id and degree are needed; got {', '.join(table)}")
+    order = list(map(str, range(count) if nodes is None else read_table(nodes, "nodes")["id"].tolist()))
+    told = dict(zip(map(str, table["id"].tolist()), map(str, table["degree"].tolist()), strict=True))
+    if len(told) != len(table["id"]) or told.keys() != set(order):
+        raise InvalidInput(f"{given} must have one row for every id of the graph, present or blank, and no others")
+    try:
+        return [int(told[node]) for node in order]
+    except ValueError as error:
+        raise InvalidInput(f"{given}: a degree is a whole number: {error}") from None
 
 
 def _own_graph(edges: Path | None, nodes: Path | None, packed: Path | None, directed: bool, clean: bool) -> Graph:

@@ -208,7 +208,7 @@ def small_graph(edges: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> Graph
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     adj = Csr.from_edge_index(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), len(x))
     train, none = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
-    return Graph(x, adj, y, int(y.max()) + 1, True, train, none, none, "canary", "all train")
+    return Graph(x, adj, y, int(y.max()) + 1, True, train, none, none, "canary", "all train", every_id_present=True)
 
 
 def game_of(pair: Pair, method: Method, unit: Unit, noise: float) -> Game:

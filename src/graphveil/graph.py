@@ -38,7 +38,10 @@ STRANGERS = "no node of the public graph is a private one, and nothing in it was
 """What a step assumes whose method reads the public graph beside a private one."""
 
 PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
-"""What a NODE-level step assumes when it reads `Public.out_degrees`."""
+"""What a NODE-level step assumes when it reads `Public.out_degrees`; see `Public.degrees_assumed`."""
+
+_COUNTED = f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present, as the data holder states"
+_STATED = f"{PUBLIC_DEGREES}: bounds stated by the data holder, which hold whoever is present"
 
 _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -54,6 +57,10 @@ class Graph:
     x: float32 [n, d]; y: int64 [n], -1 where unlabelled; train, val, test: bool [n], disjoint;
     an undirected graph holds both arcs of every edge; split: how the split was made, in words;
     beside: the public graph of `with_public`, which no adjacency protects; lineage: the release that told its edges.
+
+    A split deals out ids, whether or not there is a record behind them: blank and unlabelled ids are in the masks.
+    split_reads_labels: the split was drawn by looking at labels. every_id_present, degrees: what the data holder states
+    of the fixed population, see `with_every_id_present` and `with_degrees`.
     """
 
     x: Tensor
@@ -69,12 +76,16 @@ class Graph:
     _learnt: dict[Adjacency, dict[str, _Learnt]] = field(default_factory=dict, init=False)
     beside: Graph | None = None
     lineage: Descent | None = None
+    split_reads_labels: bool = False
+    every_id_present: bool = False
+    degrees: Ids | None = None
 
     def __post_init__(self) -> None:
         self._check_features()
         self._check_arcs()
         self._check_labels()
         self._check_masks()
+        self._check_degrees()
 
     def _check_features(self) -> None:
         _check_tensor(self.x, "x", torch.float32, 2)
@@ -124,9 +135,25 @@ class Graph:
             row = int((times > 1).nonzero()[0])
             roles = [role for role, mask in zip(ROLES, masks, strict=True) if mask[row]]
             raise InvalidInput(f"node {row} is in more than one split ({', '.join(roles)}); keep one")
-        bare = ((times > 0) & (self.y == UNLABELLED)).nonzero()
-        if len(bare):
-            raise InvalidInput(f"node {int(bare[0])} is in a split but has no label; drop it from the split")
+
+    def _check_degrees(self) -> None:
+        """Stated degrees are at least those of the arcs that are here: with fewer, the statement is false.
+
+        This looks at private arcs. It is said to the data holder, before anything is charged or released, and never for
+        a graph of the population that was stated: docs/methods/heterpoisson.md.
+        """
+        if self.degrees is None:
+            return
+        if not isinstance(self.degrees, np.ndarray) or self.degrees.dtype != np.int64:
+            raise InvalidInput("the degrees must be a numpy array of int64")
+        if self.degrees.shape != (self.num_nodes,) or bool((self.degrees < 0).any()):
+            raise InvalidInput(f"the degrees must be {self.num_nodes} whole numbers of at least 0, one for every id")
+        over = np.flatnonzero(self._out_degrees() > self.degrees)
+        if len(over):
+            raise InvalidInput(
+                f"id {over[0]} points to more training ids than the {self.degrees[over[0]]} that were stated: the "
+                "statement is not true of this population; state degrees that hold with every id present"
+            )
 
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool | None = None, clean: bool = False, name: str = "graph") -> Graph:
@@ -302,15 +329,44 @@ class Graph:
         """SHA-256 of the three masks."""
         return digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
 
-    def with_split(self, train: Tensor, val: Tensor, test: Tensor, how: str) -> Graph:
-        """The same graph with other masks, each bool [n]; `how` says in words where they come from."""
-        return replace(self, train=train, val=val, test=test, split=how)
+    def with_split(self, train: Tensor, val: Tensor, test: Tensor, how: str, *, reads_labels: bool = False) -> Graph:
+        """The same graph with other masks, each bool [n]; `how` says in words where they come from.
+
+        `reads_labels`: they were drawn by looking at labels. Stated degrees are those of one split: state them again.
+        """
+        return replace(self, train=train, val=val, test=test, split=how, split_reads_labels=reads_labels, degrees=None)
 
     def with_arcs(self, adj: Csr) -> Graph:
-        """The same nodes with other arcs. What was learnt from public data that both have is found by both."""
-        made = replace(self, adj=adj)
+        """The same nodes with other arcs. What was learnt from public data that both have is found by both.
+
+        Degrees that were stated of the old arcs are not said of the new ones.
+        """
+        made = replace(self, adj=adj, degrees=None)
         object.__setattr__(made, "_learnt", self._learnt)
         return made
+
+    def with_every_id_present(self) -> Graph:
+        """The same graph, of which you state that there is a record behind every id.
+
+        Then its degrees are those of the fixed population, which methods that need public degrees count. If an id is
+        blank, the statement is false and so are their certificates: use `with_degrees`.
+        """
+        return replace(self, every_id_present=True, degrees=None)
+
+    def with_degrees(self, degrees: int | Sequence[int] | NDArray[Any] | Tensor) -> Graph:
+        """The same graph and split, of which you state how many training ids each id points to at most.
+
+        `degrees`: [n], or one number for all; public, and true whoever of the population is present. Do not count them
+        in a graph with blank ids: that would publish who is blank. The closer they are, the better the model.
+        """
+        try:
+            given = np.asarray(degrees)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InvalidInput(f"the degrees must be whole numbers, one for every id or one for all: {error}") from None
+        if given.dtype.kind not in "iu" or given.ndim > 1 or (given.size and int(given.max()) > np.iinfo(np.int64).max):
+            raise InvalidInput("the degrees must be whole numbers, one for every id or one for all")
+        shared = np.full(self.num_nodes, given) if given.ndim == 0 else given
+        return replace(self, degrees=shared.astype(np.int64))
 
     def stand_in(self, adjacency: Adjacency) -> Graph:
         """A graph that shows what this one shows, with private parts that are made up: for audits anybody may see.
@@ -327,33 +383,34 @@ class Graph:
         )
 
     def random_split(self, train: float = 0.75, val: float = 0.10, test: float = 0.15, seed: int = 0) -> Graph:
-        """A random split of all ids into these fractions; unlabelled ones then stay out of their part."""
+        """A random split of all ids into these fractions, labelled or not: nobody's record moves anybody.
+
+        That no training id has a label at all is said to the data holder, before anything can be released.
+        """
         fractions = {"train": train, "val": val, "test": test}
         for role, fraction in fractions.items():
             if not 0 <= fraction <= 1:
                 raise InvalidInput(f"the {role} fraction must lie in 0..1, got {fraction}")
         if sum(fractions.values()) > 1 + 1e-9:
             raise InvalidInput(f"the fractions {train}, {val}, {test} add up to more than 1")
-        # All ids are dealt out, labelled or not: whether one node has a label moves no other node.
         order = _shuffled(np.arange(self.num_nodes), seed)
         sizes = [round(fraction * len(order)) for fraction in fractions.values()]
-        dealt = np.split(order[: sum(sizes)], np.cumsum(sizes)[:2])
-        parts = [ids[self._labelled()[ids]] for ids in dealt]
-        if not len(parts[0]):
+        parts = np.split(order[: sum(sizes)], np.cumsum(sizes)[:2])
+        if not self._known[parts[0]].any():
             raise InvalidInput(f"a train fraction of {train} leaves no labelled node for training")
         return self._with_ids(parts, f"random({train:g},{val:g},{test:g},seed={seed})")
 
     def per_class_split(self, per_class: int = 20, val: int = 500, test: int = 1000, seed: int = 0) -> Graph:
-        """`per_class` training nodes of every class, then `val` and `test` other labelled nodes."""
+        """`per_class` training nodes of every class, then `val` and `test` other labelled nodes: it looks at labels."""
         if per_class < 1 or val < 0 or test < 0:
             raise InvalidInput(f"sizes must be positive, got per_class={per_class}, val={val}, test={test}")
-        order = _shuffled(np.flatnonzero(self._labelled()), seed)
+        order = _shuffled(np.flatnonzero(self._known), seed)
         chosen = self._first_of_each_class(order, per_class)
         rest = order[~chosen]
         if len(rest) < val + test:
             raise InvalidInput(f"{len(rest)} labelled nodes are left after training; ask for fewer than {val} + {test}")
         parts = [order[chosen], rest[:val], rest[val : val + test]]
-        return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})")
+        return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})", reads_labels=True)
 
     def _first_of_each_class(self, order: Ids, count: int) -> NDArray[np.bool_]:
         """Which of the labelled nodes `order`, int64 [k], are among the first `count` of their class, bool [k]."""
@@ -372,7 +429,7 @@ class Graph:
         """The same private graph with a public one beside it, whose nodes are others and protected by nothing.
 
         The public graph needs no labels. Where it has some they score predictions, and no method reads them; its nodes
-        outside val and test may be asked about. A private graph without a split trains on all its labelled nodes.
+        outside val and test may be asked about. A private graph without a split trains on all its ids.
         """
         if not isinstance(public, Graph):
             raise InvalidInput(f"the public graph must be a graphveil Graph, got {type(public).__name__}")
@@ -391,9 +448,7 @@ class Graph:
                 "nobody could teach the others"
             )
         name = f"{public.name}-public" if public.name == self.name else public.name
-        kept = (
-            self if self.split != "none" else self._with_ids([np.flatnonzero(self._labelled()), *_NOBODY], "all train")
-        )
+        kept = self if self.split != "none" else self._with_ids([np.arange(self.num_nodes), *_NOBODY], "all train")
         return replace(kept, beside=replace(public, num_classes=self.num_classes, name=name))
 
     def split_public(
@@ -401,10 +456,11 @@ class Graph:
     ) -> Graph:
         """Two graphs out of one, for benchmarks: disjoint sets of ids drawn at random, and the edges inside each.
 
-        The private graph has `private` nodes, whose labelled ones train. The public graph beside it has `queries` +
-        `test` others: its `train` mask holds those that may be asked about, its `test` mask those that score
-        predictions. Edges between the two graphs are dropped, and so are ids that were not drawn. `balanced` draws as
-        many private nodes of every class, so it looks at labels; the rest of the ids is dealt out whatever their class.
+        The private graph has `private` nodes, which train. The public graph beside it has `queries` + `test` others:
+        its `train` mask holds those that may be asked about, its `test` mask those that score predictions. Edges
+        between the two graphs are dropped, and so are ids that were not drawn. All ids are dealt out, labelled or not.
+        `balanced` draws as many private nodes of every class, so it looks at labels; the rest of the ids is dealt out
+        whatever their class.
         `exchanged` makes the same draw and then calls the `queries` + `test` nodes private and the others public, of
         which the same share is tested.
         """
@@ -412,13 +468,12 @@ class Graph:
         if min(sizes.values()) < 1 or sum(sizes.values()) > self.num_nodes:
             wanted = ", ".join(f"{size} {role}" for role, size in sizes.items())
             raise InvalidInput(f"cannot draw {wanted} nodes from {self.num_nodes}; each needs at least one")
-        # All ids are dealt out, labelled or not: whether one node has a label moves no other node.
         rng = _generator(seed)
         order = rng.permutation(np.arange(self.num_nodes))
         if balanced:
             if private % max(self.num_classes, 1):
                 raise InvalidInput(f"{private} private nodes cannot be shared equally among {self.num_classes} classes")
-            known = order[self._labelled()[order]]
+            known = order[self._known[order]]
             ours = known[self._first_of_each_class(known, private // self.num_classes)]
             # Shuffled again: what the first of every class left of the rare ones stands at the end.
             order = np.concatenate([ours, rng.permutation(np.setdiff1d(order, ours))])
@@ -426,38 +481,60 @@ class Graph:
         ours, asked, scored = np.split(order[: private + queries + test], [private, private + queries])
         if exchanged:
             ours, asked, scored = _exchanged(ours, asked, scored, rng)
-        kept = self.induced([ours, *_NOBODY], self.name, how)
-        if not bool(kept.train.any()):
+        kept = self.induced([ours, *_NOBODY], self.name, how, reads_labels=balanced)
+        if not bool(kept.labelled("train").any()):
             raise InvalidInput(f"none of the {len(ours)} private nodes has a label; draw more")
         return kept.with_public(self.induced([asked, _NOBODY[0], scored], f"{self.name}-public", how))
 
-    def induced(self, parts: list[Ids], name: str, how: str) -> Graph:
-        """The nodes of three disjoint parts in the order of their ids, and the edges among them.
-
-        The labelled ones of each part, int64 [k], are the train, val and test nodes.
-        """
+    def induced(self, parts: list[Ids], name: str, how: str, *, reads_labels: bool = False) -> Graph:
+        """The train, val and test nodes of three disjoint parts, int64 [k], by their ids, and the edges among them."""
         inside = np.zeros(self.num_nodes, dtype=bool)
         inside[np.concatenate(parts)] = True
         ids = np.flatnonzero(inside)
-        y = self.y[torch.from_numpy(ids)]
-        train, val, test = (torch.from_numpy(np.isin(ids, part)) & (y != UNLABELLED) for part in parts)
-        x, adj = self.rows(ids), self.adj.within(inside)
-        return Graph(x, adj, y, self.num_classes, self.undirected, train, val, test, name, how, lineage=self.lineage)
+        train, val, test = (torch.from_numpy(np.isin(ids, part)) for part in parts)
+        return Graph(
+            x=self.rows(ids),
+            adj=self.adj.within(inside),
+            y=self.y[torch.from_numpy(ids)],
+            num_classes=self.num_classes,
+            undirected=self.undirected,
+            train=train,
+            val=val,
+            test=test,
+            name=name,
+            split=how,
+            lineage=self.lineage,
+            split_reads_labels=reads_labels,
+            every_id_present=self.every_id_present,
+        )
 
     @cached_property
     def _seen(self) -> Beside:
         """This public graph as methods see it; the same object each time, so that what was learnt from it is found."""
         return Beside(self.x, self.adj, ~(self.val | self.test))
 
-    def _labelled(self) -> NDArray[np.bool_]:
+    def labelled(self, part: str) -> Tensor:
+        """The ids of "train", "val" or "test" that have a label, bool [n]: who scores, and teaches at edge level."""
+        return self._labelled_parts[part]
+
+    @cached_property
+    def _labelled_parts(self) -> dict[str, Tensor]:
+        masks = {role: getattr(self, role) for role in ROLES}
+        known = torch.from_numpy(self._known)
+        # The same object where all have labels, and each time: what was learnt from public data is found by it.
+        return {role: mask if bool(known[mask].all()) else mask & known for role, mask in masks.items()}
+
+    @property
+    def _known(self) -> NDArray[np.bool_]:
+        """Which ids have a label, bool [n]."""
         known: NDArray[np.bool_] = self.y.numpy() != UNLABELLED
         return known
 
-    def _with_ids(self, parts: list[Ids], how: str) -> Graph:
+    def _with_ids(self, parts: list[Ids], how: str, *, reads_labels: bool = False) -> Graph:
         masks = torch.zeros(3, self.num_nodes, dtype=torch.bool)
         for mask, ids in zip(masks, parts, strict=True):
             mask[torch.from_numpy(ids)] = True
-        return self.with_split(masks[0], masks[1], masks[2], how)
+        return self.with_split(masks[0], masks[1], masks[2], how, reads_labels=reads_labels)
 
     def seal(self, adjacency: Adjacency) -> tuple[Public, Sealed]:
         """What anyone may see under this adjacency, and the locked rest."""
@@ -468,6 +545,9 @@ class Graph:
                 f"{kind[self.undirected]}; use Adjacency.of('edge', undirected={self.undirected})"
             )
         private = adjacency.private
+        # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
+        train, val, test = (getattr(self, role) if "y" in private else self.labelled(role) for role in ROLES)
+        degrees, degrees_said = self._population_degrees() if adjacency.unit is Unit.NODE else (None, "")
         public = Public(
             num_nodes=self.num_nodes,
             num_features=self.num_features,
@@ -476,17 +556,24 @@ class Graph:
             x=None if "x" in private else self.x,
             y=None if "y" in private else self.y,
             adj=None if "edges" in private else self.adj,
-            train=self.train,
-            val=self.val,
-            test=self.test,
-            degrees=self._out_degrees() if adjacency.unit is Unit.NODE else None,
+            train=train,
+            val=val,
+            test=test,
+            degrees=degrees,
+            degrees_said=degrees_said,
             _learnt=self._learnt.setdefault(adjacency, {}),
             beside=None if self.beside is None else self.beside._seen,
         )
         return public, Sealed(self.x, self.y, self.adj, public, self.rows, self.let_go)
 
+    def _population_degrees(self) -> tuple[Ids | None, str]:
+        """How many training ids each id points to in the population, as the data holder states, and how; or nothing."""
+        if self.degrees is not None:
+            return self.degrees, _STATED
+        return (self._out_degrees(), _COUNTED) if self.every_id_present else (None, "")
+
     def _out_degrees(self) -> Ids:
-        """How many training ids each id sends an arc to, int64 [n]."""
+        """How many training ids each id sends an arc to here, int64 [n]."""
         heard = np.repeat(self.train.numpy(), np.diff(self.adj.indptr))
         return np.bincount(self.adj.indices[heard], minlength=self.num_nodes)
 
@@ -535,8 +622,9 @@ class Beside:
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
 
-    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n]; degrees: see
-    `out_degrees`; beside: see `public_graph`.
+    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
+    unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
+    `out_degrees` and `degrees_assumed`; beside: see `public_graph`.
     """
 
     num_nodes: int
@@ -550,6 +638,7 @@ class Public:
     val: Tensor
     test: Tensor
     degrees: Ids | None = None
+    degrees_said: str = ""
     _learnt: dict[str, _Learnt] = field(default_factory=dict)
     beside: Beside | None = None
 
@@ -571,7 +660,8 @@ class Public:
             raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {count}")
         none = torch.zeros(num_nodes, dtype=torch.bool)
         train = torch.arange(num_nodes) < count
-        return cls(num_nodes, num_features, num_classes, undirected, None, None, None, train, none, none)
+        sizes = (num_nodes, num_features, num_classes, undirected)
+        return cls(*sizes, None, None, None, train, none, none, degrees_said=PUBLIC_DEGREES)
 
     def features(self) -> Tensor:
         """x, float32 [n, d], if it is public."""
@@ -609,14 +699,30 @@ class Public:
         return made
 
     def out_degrees(self) -> Ids:
-        """How many training ids each id sends an arc to when every id is present, int64 [n]; unit NODE only.
+        """How many training ids each id sends an arc to at most, whoever is present, int64 [n]; unit NODE only.
 
         Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
-        `PUBLIC_DEGREES` in what the step assumes.
+        `degrees_assumed` in what the step assumes.
         """
         if self.degrees is None:
-            raise PrivateAccess("public out-degrees exist under unit node only, and only where there is a graph")
+            raise PrivateAccess(
+                "public out-degrees exist under unit node only, and only where the data holder of a graph states them"
+            )
         return self.degrees
+
+    def degrees_assumed(self) -> str:
+        """What a step assumes that reads `out_degrees`: that they are public, and on whose word.
+
+        Refused where nobody said so: counted in a graph with blank ids, degrees tell who is blank.
+        """
+        if not self.degrees_said:
+            raise InvalidInput(
+                "this method needs public degrees: how many training ids each id points to with every id of the "
+                "population present. State them with graph.with_degrees(degrees) (--population-degrees), or state that "
+                "no id of this graph is blank with graph.with_every_id_present() (--every-id-present). Where degrees "
+                "are not public, use dpsgd"
+            )
+        return self.degrees_said
 
     def __repr__(self) -> str:
         parts = {"x": self.x, "y": self.y, "adj": self.adj}

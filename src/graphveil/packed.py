@@ -38,9 +38,14 @@ SCHEMA = 1
 BLOCK = 1 << 24
 """Bytes that are written, hashed and checked at a time: a multiple of every item's size."""
 
-_KINDS = {"x": "<f4", "indptr": "<i8", "indices": "<i8", "y": "<i8", **dict.fromkeys(ROLES, "|b1")}
-_FILES = ("graph.json", *(f"{name}.npy" for name in _KINDS))
+_KINDS = {"x": "<f4", "indptr": "<i8", "indices": "<i8", "y": "<i8", **dict.fromkeys(ROLES, "|b1"), "degrees": "<i8"}
+_DEGREES = "degrees.npy"
+"""There if the data holder stated degrees."""
+_FILES = ("graph.json", *(f"{name}.npy" for name in _KINDS if name != "degrees"))
 _MANIFEST = "manifest.json"
+_FACTS = {"name": str, "split": str, "num_classes": int, "undirected": bool}
+_STATED = ("split_reads_labels", "every_id_present")
+"""Facts that are false where a folder does not know them: older ones do not."""
 
 # Copy-on-write without this counts as a promise of memory, and Linux refuses one that exceeds the machine's.
 # Python names the flag from 3.13 on; elsewhere mappings are not promises.
@@ -129,9 +134,9 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
     """
     home = Path(folder)
     stated = _read_manifest(home)
-    for name in _FILES:
-        _require_size(home / name, stated[name])
-    arrays = {name: map_array(home / f"{name}.npy") for name in _KINDS}
+    for name, entry in stated.items():
+        _require_size(home / name, entry)
+    arrays = {name: map_array(home / f"{name}.npy") for name in _KINDS if f"{name}.npy" in stated}
     for name, array in arrays.items():
         if array.dtype.str != _KINDS[name]:
             raise Tampered(f"{home / name}.npy holds {array.dtype.str}, not {_KINDS[name]}; pack the graph again")
@@ -142,6 +147,7 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
         **tensors,
         **facts,
         adj=Csr(arrays["indptr"], arrays["indices"]),
+        degrees=arrays.get("degrees"),
         checked=tensors["x"] if finite else None,
         pages=_Pages(arrays["x"]),
     )
@@ -165,16 +171,17 @@ def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a packed graph: packing there loses nothing else."""
-    require_only(path, (*_FILES, _MANIFEST), "a packed graph")
+    stated = (_DEGREES,) if (path / _DEGREES).exists() and (path / _MANIFEST).exists() else ()
+    require_only(path, (*_FILES, *stated, _MANIFEST), "a packed graph")
 
 
 def _write(graph: Graph, folder: Path) -> None:
     """All files, the manifest last."""
-    facts = {name: getattr(graph, name) for name in ("name", "split", "num_classes", "undirected")}
+    facts = {name: getattr(graph, name) for name in (*_FACTS, *_STATED)}
     if graph.lineage is not None:
         facts["lineage"] = to_text(graph.lineage)
     arrays = _arrays(graph)
-    digests = {name: hashlib.sha256() for name in _FILES}
+    digests = {name: hashlib.sha256() for name in ("graph.json", *arrays)}
 
     def append(name: str, body: bytes | memoryview) -> None:
         with open(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
@@ -199,6 +206,7 @@ def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     """Contiguous arrays by file name, little-endian."""
     parts = {"x": graph.x.numpy(), "indptr": graph.adj.indptr, "indices": graph.adj.indices, "y": graph.y.numpy()}
     parts |= {role: getattr(graph, role).numpy() for role in ROLES}
+    parts |= {} if graph.degrees is None else {"degrees": graph.degrees}
     return {f"{name}.npy": np.ascontiguousarray(array, dtype=_KINDS[name]) for name, array in parts.items()}
 
 
@@ -238,7 +246,7 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     if manifest.get("schema") != SCHEMA:
         raise Tampered(f"{folder} has the unknown version {manifest.get('schema')!r}; this graphveil reads {SCHEMA}")
     stated = manifest["packed"]
-    if not isinstance(stated, dict) or set(stated) != set(_FILES):
+    if not isinstance(stated, dict) or set(stated) - {_DEGREES} != set(_FILES):
         raise Tampered(f"{folder / _MANIFEST} does not list exactly the files {', '.join(_FILES)}")
     for name, entry in stated.items():
         if not isinstance(entry, dict) or set(entry) != {"bytes", "sha256"}:
@@ -280,10 +288,10 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
-    """Name, split, number of classes, direction, and the lineage of a graph that has one."""
-    facts = _parse(folder / "graph.json")
+    """Name, split, number of classes, direction, what the data holder states, and the lineage if there is one."""
+    facts = dict.fromkeys(_STATED, False) | _parse(folder / "graph.json")
     lineage = from_text(facts.pop("lineage")) if "lineage" in facts else None
-    kinds = {"name": str, "split": str, "num_classes": int, "undirected": bool}
+    kinds = _FACTS | dict.fromkeys(_STATED, bool)
     if set(facts) != set(kinds) or any(type(facts[key]) is not kind for key, kind in kinds.items()):
         raise Tampered(f"{folder / 'graph.json'} does not hold exactly {', '.join(kinds)}; pack the graph again")
     return {**facts, "lineage": lineage}

@@ -61,14 +61,14 @@ def validating(subject: Graph, graph: Graph) -> str:
 
     A public graph without validation nodes lends those that may be asked about: no method reads their labels.
     """
-    return "train" if subject is not graph and not bool(subject.val.any()) else "val"
+    return "train" if subject is not graph and not bool(subject.labelled("val").any()) else "val"
 
 
 def scores(release: Release, graph: Graph) -> tuple[dict[str, float] | None, dict[str, float] | None]:
-    """Validation and test scores; `None` where there are no such nodes."""
+    """Validation and test scores; `None` where there are no such nodes with a label."""
     subject = scored(release, graph)
     parts = (validating(subject, graph), "test")
-    val, test = (release.evaluate(part, subject) if bool(getattr(subject, part).any()) else None for part in parts)
+    val, test = (release.evaluate(part, subject) if bool(subject.labelled(part).any()) else None for part in parts)
     return val, test
 
 

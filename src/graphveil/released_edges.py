@@ -97,7 +97,7 @@ class ReleasedEdges:
         if (graph.num_nodes, graph.undirected) != (self.num_nodes, self.undirected):
             raise InvalidInput(f"the released edges are of {self._size()}; {graph} does not fit them")
         name = f"{graph.name} released by {self.method.name()}"
-        return replace(graph, adj=self.arcs(), name=name, lineage=self.lineage())
+        return replace(graph.with_arcs(self.arcs()), name=name, lineage=self.lineage())
 
     def lineage(self) -> Descent:
         """What a graph with these edges descends from."""

@@ -182,12 +182,12 @@ def _run(
     adjacency = Adjacency.of(unit, graph.undirected)
     charged = parse(Reading, reading, "reading")
     parents = (*_graph_parents(graph, adjacency), *weights)
-    if not bool(graph.train.any()):
-        raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
     require_alike(lambda: "" if graph.beside is None else graph.beside.fingerprint(), "public graphs")
     public, sealed = graph.seal(adjacency)
+    if not bool(public.train.any()):
+        raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
     if method.needs_public:
         public.public_graph()
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)

@@ -82,10 +82,11 @@ class Sketch:
         return Csr.from_edge_index(sources, targets, len(self.y))
 
     def graph(self) -> Graph:
-        """As a library graph in which two thirds of the nodes train."""
+        """As a library graph in which two thirds of the nodes train, and of which every id is said to be present."""
         train = torch.arange(len(self.y)) % 3 != 2
         none = torch.zeros_like(train)
-        return Graph(self.x, self.adj(), self.y, 3, self.undirected, train, none, ~train, "sketch", "thirds")
+        made = Graph(self.x, self.adj(), self.y, 3, self.undirected, train, none, ~train, "sketch", "thirds")
+        return made.with_every_id_present()
 
     def beside_public(self) -> Graph:
         """The library graph with a public one beside it, which is the same for every sketch and so for neighbours."""

@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from neighbours import Probe, Sketch, adjacencies, neighbour
+from neighbours import Probe, Sketch, adjacencies, neighbour, public_graph
 from torch import Tensor
 
 import graphveil as gv
 from graphveil import accounting, discover
 from graphveil.attack import AllTold
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
-from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.method import Method, Serves, State
 from graphveil.noise import Seeded
+from graphveil.record import Stopwatch, record_of
 from graphveil.session import Session
 
 REPOSITORY = Path(__file__).parents[2]
@@ -350,7 +351,7 @@ def fits_without_degrees(method: Method, adjacency: Adjacency) -> None:
 @pytest.mark.parametrize(("method", "adjacency"), [case for case in CASES if case.values[1].unit is Unit.NODE])
 def test_out_degrees_are_read_only_where_the_plan_says_so(method: Method, adjacency: Adjacency) -> None:
     _, public, _ = sketched(adjacency)
-    if PUBLIC_DEGREES in method.plan(public, adjacency, Reading.SOUND, 3.0).assumes:
+    if any(item.startswith(PUBLIC_DEGREES) for item in method.plan(public, adjacency, Reading.SOUND, 3.0).assumes):
         with pytest.raises(PrivateAccess, match="out-degrees"):
             fits_without_degrees(method, adjacency)
     else:
@@ -417,3 +418,73 @@ def test_release_round_trips(method: Method, adjacency: Adjacency, tmp_path: Pat
     assert again.method == method
     assert torch.equal(again.predict(graph), release.predict())
     assert again.evaluate("test", graph) == release.evaluate("test")
+
+
+# --- The ordinary path: nothing that is public tells whose record is blank. ---
+
+
+def dealt(sketch: Sketch, adjacency: Adjacency) -> Graph:
+    """As a user makes it: tables without a split, dealt out at random, and what is known of the population."""
+    none = torch.zeros(len(sketch.y), dtype=torch.bool)
+    bare = Graph(sketch.x, sketch.adj(), sketch.y, 3, sketch.undirected, none, none, none, "mine", "none")
+    split = bare.random_split(0.6, 0.2, 0.2, seed=1).with_public(public_graph(sketch.undirected))
+    return split.with_degrees(len(sketch.y)) if adjacency.unit is Unit.NODE else split
+
+
+def without_record(sketch: Sketch, node: int, adjacency: Adjacency) -> Sketch:
+    """The neighbour in which a node has none of what is private: not even a label."""
+    if adjacency.unit is Unit.NODE:
+        return sketch.blanked(node)
+    return sketch.replaced(node, torch.zeros_like(sketch.x[node]) if adjacency.unit is Unit.FEATURES else None, -1)
+
+
+def shown(public: Public) -> dict[str, Any]:
+    """All that a public view holds, as plain values."""
+    parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
+    beside = public.public_graph()
+    parts |= {"beside": [beside.x, beside.adj.edge_index(), beside.ask], "_learnt": None}
+    return {name: _plain(part) for name, part in parts.items()}
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_plain(one) for one in part]
+    return part.tolist() if isinstance(part, Tensor | np.ndarray) else part
+
+
+PRIVATE_LABELS = [case for case in CASES if "y" in case.values[1].private]
+
+
+@pytest.mark.parametrize(("method", "adjacency"), PRIVATE_LABELS)
+def test_no_plan_and_nothing_public_tells_of_a_record(method: Method, adjacency: Adjacency) -> None:
+    """For every id, of whatever part: the same masks, hash, view and plan whether or not there is a record behind it."""
+    sketch = Sketch.random(np.random.default_rng(6), adjacency.undirected, nodes=10)
+    here = dealt(sketch, adjacency)
+    assert {bool(mask.any()) for mask in (here.train, here.val, here.test)} == {True}
+    known, _ = here.seal(adjacency)
+    plan = method.plan(known, adjacency, Reading.SOUND, 2.0)
+    for node in range(10):
+        there = dealt(without_record(sketch, node, adjacency), adjacency)
+        assert (there.split, there.split_hash()) == (here.split, here.split_hash())
+        assert there.split_reads_labels == here.split_reads_labels
+        public, _ = there.seal(adjacency)
+        assert shown(public) == shown(known)
+        assert method.plan(public, adjacency, Reading.SOUND, 2.0) == plan
+
+
+@pytest.mark.parametrize(("method", "adjacency"), PRIVATE_LABELS)
+def test_methods_learn_although_ids_are_blank(method: Method, adjacency: Adjacency) -> None:
+    """Blank ids in every part: training ends, and says the same on its card as if they were not blank."""
+    sketch = Sketch.random(np.random.default_rng(6), adjacency.undirected, nodes=10)
+    here, fewer = dealt(sketch, adjacency), sketch
+    for part in (here.train, here.val, here.test):
+        fewer = without_record(fewer, int(part.nonzero()[0]), adjacency)
+    there = dealt(fewer, adjacency)
+    cards = []
+    for graph in (here, there):
+        release = gv.train(graph, method, noise=2.0, delta=1e-5, unit=adjacency.unit, seed=0)
+        assert all(bool(part.isfinite().all()) for part in release.state.values())
+        cards.append([line for line in release.card().splitlines() if "  made  " not in line])
+        record = record_of(release, graph, Stopwatch())
+        assert record["test"] is None or 0 <= record["test"]["accuracy"] <= 1
+    assert cards[0] == cards[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from blocks_of import all_links
 from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, random_sketches
 from graphveil import accounting
 from graphveil.arcs import Csr
+from graphveil.attack import Pair
 from graphveil.core import Adjacency, InvalidInput, Query, Reading, Unsupported
 from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
@@ -213,6 +215,86 @@ def test_training_draws_at_the_planned_rates() -> None:
     assert np.abs(seen / rounds - mean).max() < 5 * np.sqrt(2 / rounds)
 
 
+# --- The population: degrees counted where ids are blank tell who is blank. ---
+
+
+def hub_and_pairs(pairs: int) -> Graph:
+    """Node 0 beside pairs of partners, each of whom points to it and to one another; everybody trains."""
+    leaves = np.arange(1, 2 * pairs + 1)
+    partners, hub = leaves + 2 * (leaves % 2) - 1, np.zeros_like(leaves)
+    sources, targets = np.concatenate([leaves, leaves, hub]), np.concatenate([partners, hub, leaves])
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((len(leaves) + 1, 4)).astype(np.float32))
+    y, none = torch.arange(len(x)) // 2 % 2, torch.zeros(len(x), dtype=torch.bool)
+    adj = Csr.from_edge_index(sources, targets, len(x))
+    return Graph(x, adj, y, 2, True, none, none, none, "hub", "none").random_split(1.0, 0.0, 0.0)
+
+
+def without_hub(graph: Graph) -> Graph:
+    """The neighbour in which node 0 is blank, dealt out anew."""
+    pair = Pair.without_node(graph, 0)
+    return replace(graph, x=pair.x, y=pair.y, adj=pair.adj).random_split(1.0, 0.0, 0.0)
+
+
+def pairs_released(graph: Graph) -> list[float]:
+    """How many pairs of labels twelve releases at epsilon 2 tell of."""
+    train = partial(gv.train, graph, HeterPoisson(), epsilon=2.0, delta=1e-5, unit="node")
+    return sorted(float(train(seed=seed).state["pairs.counts"].sum()) for seed in range(12))
+
+
+def test_a_hub_is_not_told_from_its_absence() -> None:
+    """With the hub a partner is heard half as often, if degrees are counted: 12 of 12 runs told both graphs apart."""
+    here = hub_and_pairs(500)
+    there, degrees = without_hub(here), np.bincount(here.adj.indices)
+    false = [pairs_released(graph.with_every_id_present()) for graph in (here, there)]
+    assert max(false[0]) < min(false[1]), "the attack, where blank ids are said to be present"
+    stated = [pairs_released(graph.with_degrees(degrees)) for graph in (here, there)]
+    assert min(stated[1]) < np.mean(stated[0]) < max(stated[1])
+    assert min(stated[0]) < np.mean(stated[1]) < max(stated[0])
+    # Every id is there in the first graph, so both statements are true of it and lead to the same release.
+    assert stated[0] == false[0]
+
+
+@variants
+def test_stated_degrees_show_the_same_with_and_without_a_node(method: HeterPoisson) -> None:
+    here = hub_and_pairs(20)
+    both = [graph.with_degrees(np.bincount(here.adj.indices)) for graph in (here, without_hub(here))]
+    plans, chances = [], []
+    for graph in both:
+        public, sealed = graph.seal(NODE)
+        act, _ = asked(method, public, 0)
+        plans.append(method.plan(public, NODE, Reading.SOUND, 2.0))
+        chances.append(act._keep(sealed))
+    assert plans[0] == plans[1]
+    assert np.array_equal(chances[0], chances[1])
+    assert chances[0][0] == min(method.p_max, method.multiplier / 40)
+
+
+@pytest.mark.parametrize("network", ["pairs", "sage"])
+def test_undeclared_populations_are_refused_before_anything_is_charged(network: str, tmp_path: Path) -> None:
+    graph, ledger = hub_and_pairs(20), gv.Ledger(tmp_path / "ledger.db")
+    ledger.open(graph, "node", epsilon=100.0, delta=1e-2)
+    method = HeterPoisson(network=network, hidden=2, epochs=0.5)
+    train = partial(gv.train, method=method, noise=9.0, delta=1e-5, unit="node", ledger=ledger)
+    with pytest.raises(InvalidInput, match=r"with_degrees\(degrees\).*--every-id-present"):
+        train(graph)
+    assert not ledger.entries()
+    cards = [train(said).certificate.card() for said in (graph.with_every_id_present(), graph.with_degrees(40))]
+    assert f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present" in cards[0]
+    assert f"{PUBLIC_DEGREES}: bounds stated by the data holder" in cards[1]
+
+
+def test_looser_bounds_move_no_further() -> None:
+    """Bounds above the degrees keep fewer neighbours, and the curve of every degree below covers them."""
+    for coins, sketch in enumerate(random_sketches(10)):
+        graph = everyone_trains(sketch).with_degrees(20)
+        public, sealed = graph.seal(Adjacency.of("node", sketch.undirected))
+        act, query = asked(GCN, public, coins)
+        for node in nodes_to_change(sketch, coins):
+            assert subgraph_move(act, query, sealed, sketch.blanked(node).sealed(public), coins) <= 1 + 1e-6
+        with sealed.opened():
+            assert np.allclose(act._keep(sealed), 2.0 / 20)
+
+
 # --- Plans. ---
 
 
@@ -389,7 +471,7 @@ def test_one_subgraph_s_size_does_not_round_another_s_gradient() -> None:
     y[3] = 2
     train = torch.arange(nodes) < nodes - 1
     graph = Graph(x, with_z, y, 3, True, train, torch.zeros_like(train), ~train, "kink", "given")
-    public, sealed = graph.seal(NODE)
+    public, sealed = graph.with_every_id_present().seal(NODE)
     x_without, y_without = x.clone(), y.clone()
     x_without[z], y_without[z] = 0.0, -1
     without = Sealed(x_without, y_without, Csr.from_edge_index(sources, targets, nodes), public)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,39 @@ def test_node_level_needs_public_degrees() -> None:
     with pytest.raises(gv.PrivateAccess, match="out-degrees"):
         SMALL.fit(session)
     assert session.left("gradient") == SMALL.steps
+
+
+def test_an_undeclared_population_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    graph, ledger = gv.datasets.load("chain-s"), gv.Ledger(tmp_path / "ledger.db")
+    mine = replace(graph, every_id_present=False)
+    ledger.open(mine, "node", epsilon=100.0, delta=1e-2)
+    train = partial(gv.train, method=SMALL, noise=9.0, delta=1e-5, unit="node", ledger=ledger, seed=0)
+    with pytest.raises(InvalidInput, match=r"with_degrees\(degrees\).*--every-id-present"):
+        train(mine)
+    assert not ledger.entries()
+    assert f"{PUBLIC_DEGREES}: counted in this graph" in train(graph).certificate.card()
+    assert f"{PUBLIC_DEGREES}: bounds stated" in train(mine.with_degrees(2)).certificate.card()
+    # Where edges are public nobody has to say anything.
+    gv.train(mine, SMALL, noise=9.0, delta=1e-5, unit="features", seed=0)
+
+
+@variants
+def test_stated_degrees_silence_the_same_ids_with_and_without_a_node(method: Ndp) -> None:
+    """What is left of the graph without a node is what was left of the graph, without the node."""
+    for sketch in random_sketches(6):
+        whole, adjacency = graph_of(sketch), Adjacency.of("node", sketch.undirected)
+        degrees = np.bincount(whole.adj.indices, minlength=whole.num_nodes)
+        for node in range(whole.num_nodes):
+            there = replace(graph_of(sketch.blanked(node)), every_id_present=False).with_degrees(degrees)
+            kept, plans = [], []
+            for graph in (whole.with_degrees(degrees), there):
+                public, sealed = graph.seal(adjacency)
+                plans.append(method.plan(public, adjacency, Reading.SOUND, 2.0))
+                with sealed.opened():
+                    kept.append(method._capped(sealed).to_scipy().toarray())
+            kept[0][node] = kept[0][:, node] = 0
+            assert np.array_equal(*kept)
+            assert plans[0] == plans[1]
 
 
 @units

@@ -46,7 +46,7 @@ class CanaryEdge(Canary):
 
 def telling_ends(graph: Graph) -> tuple[int, int]:
     """Two nodes that say much: they train, have long feature rows, and differ in their labels if any do."""
-    rank = np.lexsort((-graph.x.double().norm(dim=1).numpy(), ~graph.train.numpy()))
+    rank = np.lexsort((-graph.x.double().norm(dim=1).numpy(), ~graph.labelled("train").numpy()))
     first = int(rank[0])
     y = graph.y.numpy()
     others = rank[1:][y[rank[1:]] != y[first]]

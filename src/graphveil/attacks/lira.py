@@ -33,7 +33,7 @@ class Lira(NodeInference):
 
     def guesses(self, scene: Scene) -> Floats:
         drawn = self._halves(scene)
-        known = np.setdiff1d(np.flatnonzero(scene.graph.train.numpy()), scene.present)
+        known = np.setdiff1d(np.flatnonzero(scene.graph.labelled("train").numpy()), scene.present)
         items = [
             (np.sort(np.concatenate([known, scene.scored[half]])), scene.seed + 1 + place)
             for place, half in enumerate(drawn)

@@ -61,7 +61,7 @@ class Scene:
         graph = target.graph
         labelled = (graph.y != UNLABELLED).numpy()
         inside, checked = graph.train.numpy(), graph.val.numpy()
-        members = np.flatnonzero(inside)
+        members = np.flatnonzero(labelled & inside)
         rng = np.random.default_rng((seed, 0x5CE7))
         outside = rng.permutation(np.flatnonzero(labelled & ~inside & ~checked))
         scored = min(len(members), len(outside) // 2)
@@ -144,8 +144,12 @@ def _scenes() -> dict[str, NodeInference]:
 
 
 def part(graph: Graph, train: Ids, val: Ids) -> Graph:
-    """The subgraph of some training and validation nodes, int64 [k] each, beside the same public graph."""
-    return replace(graph.induced([train, val, NOBODY], graph.name, f"a part of {graph.split}"), beside=graph.beside)
+    """The subgraph of some training and validation nodes, int64 [k] each, beside the same public graph.
+
+    It is of the attacker's making, so every node of it is there.
+    """
+    made = graph.induced([train, val, NOBODY], graph.name, f"a part of {graph.split}")
+    return replace(made.with_every_id_present(), beside=graph.beside)
 
 
 def answers(release: Release, graph: Graph, seed: int) -> Tensor:

@@ -29,7 +29,7 @@ class PrivateNodes(NodeInference):
 
     def scene(self, target: Target, seed: int) -> Scene:
         both = side_by_side(target.graph, public_beside(target.graph))
-        members = np.flatnonzero(both.train.numpy())
+        members = np.flatnonzero(both.labelled("train").numpy())
         strangers = np.flatnonzero((both.y != UNLABELLED).numpy())
         rng = np.random.default_rng((seed, 0xA1))
         strangers = rng.permutation(strangers[strangers >= target.graph.num_nodes])
@@ -98,4 +98,5 @@ def side_by_side(first: Graph, second: Graph) -> Graph:
         test=none,
         name=f"{first.name} and {second.name}",
         split=first.split,
+        every_id_present=True,
     )

@@ -39,8 +39,9 @@ class StarHub(Canary):
 
 
 def speaker(graph: Graph) -> int:
-    """A training node with a long feature row."""
-    return int(np.lexsort((-graph.x.double().norm(dim=1).numpy(), ~graph.train.numpy()))[0])
+    """A training node, with a label if there is one, and with a long feature row."""
+    order = (-graph.x.double().norm(dim=1).numpy(), ~graph.labelled("train").numpy(), ~graph.train.numpy())
+    return int(np.lexsort(order)[0])
 
 
 def told_apart(graph: Graph, node: int, adjacency: Adjacency, what: str) -> Pair | None:
@@ -74,4 +75,8 @@ def _star(graph: Graph, hub: int, listeners: Ids) -> Graph:
     sources, targets = (hubs, listeners)
     if graph.undirected:
         sources, targets = np.concatenate([hubs, listeners]), np.concatenate([listeners, hubs])
-    return graph.with_arcs(Csr.from_edge_index(sources, targets, graph.num_nodes))
+    star = graph.with_arcs(Csr.from_edge_index(sources, targets, graph.num_nodes))
+    if graph.degrees is None:
+        return star
+    # Degrees that were stated become true of the star: an attacker makes up the population too.
+    return star.with_degrees(np.maximum(graph.degrees, np.bincount(sources, minlength=graph.num_nodes)))

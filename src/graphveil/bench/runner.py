@@ -240,8 +240,8 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
         sound_epsilon=certificate.sound_epsilon,
         delta=certificate.delta,
         noise=certificate.provenance.noise,
-        val=_quality(predicted, subject, getattr(subject, validating(subject, graph))),
-        test=_quality(predicted, subject, subject.test),
+        val=_quality(predicted, subject, subject.labelled(validating(subject, graph))),
+        test=_quality(predicted, subject, subject.labelled("test")),
         elsewhere={name: _elsewhere(release, _other_graph(name), task) for name in task.test_on},
         chosen={} if winner is release.method else winner.describe(),
     )

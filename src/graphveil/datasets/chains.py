@@ -30,7 +30,7 @@ def chains(length: int, count: int, num_classes: int = 2, num_features: int = 5,
     adj = Csr.from_edge_index(np.r_[inner - 1, inner], np.r_[inner, inner - 1], count * length)
     y = torch.from_numpy(np.repeat(classes, length))
     none = torch.zeros(len(y), dtype=torch.bool)
-    return Graph(x, adj, y, num_classes, True, none, none, none, name, "none")
+    return Graph(x, adj, y, num_classes, True, none, none, none, name, "none", every_id_present=True)
 
 
 def _public(graph: Graph, seed: int, train: int, test: int) -> Graph:

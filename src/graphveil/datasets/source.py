@@ -15,7 +15,10 @@ PublicSplit = Callable[[int], Graph]
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """One dataset; `edges` counts an undirected edge once and is what `Graph.num_edges` will say."""
+    """One dataset; `edges` counts an undirected edge once and is what `Graph.num_edges` will say.
+
+    Its population are the nodes it has, so its graph says that every id is present.
+    """
 
     origin: str
     nodes: int

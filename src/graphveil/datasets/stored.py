@@ -61,13 +61,15 @@ def cache_folder() -> Path:
 class Stored(Source):
     """Raw files in `folder` below the root, and the PyG class that reads them.
 
-    Self-loops and duplicate arcs in the raw data are dropped; features are as stored.
+    Self-loops and duplicate arcs in the raw data are dropped; features are as stored. public_reads_labels: the public
+    split was drawn by looking at labels.
     """
 
     folder: str
     files: tuple[str, ...]
     reader: Reader
     undirected: bool = True
+    public_reads_labels: bool = False
 
     def present(self, root: str | Path | None) -> bool:
         """Whether every raw file is there."""
@@ -88,7 +90,7 @@ class Stored(Source):
             _write_cache(cached, arrays)
         graph = _unpack(arrays, name)
         roles = arrays["roles"]
-        return graph, (lambda seed: _public(graph, roles, seed)) if len(roles) else None
+        return graph, (lambda seed: _public(graph, roles, seed, self.public_reads_labels)) if len(roles) else None
 
     def _raw_files(self, base: Path) -> list[Path]:
         raw = [base / self.folder / file for file in self.files]
@@ -161,12 +163,12 @@ def _roles(data: Any) -> NDArray[np.int8]:
     return roles
 
 
-def _public(graph: Graph, roles: NDArray[np.int8], seed: int) -> Graph:
+def _public(graph: Graph, roles: NDArray[np.int8], seed: int, reads_labels: bool) -> Graph:
     """Public split number `seed`, counted round."""
     number = seed % len(roles)
     train, val, test = (torch.from_numpy(roles[number] == role) for role in (1, 2, 3))
     how = "public" if len(roles) == 1 else f"public(column={number})"
-    return graph.with_split(train, val, test, how)
+    return graph.with_split(train, val, test, how, reads_labels=reads_labels)
 
 
 def _pack(graph: Graph, roles: NDArray[np.int8]) -> Arrays:
@@ -200,6 +202,7 @@ def _unpack(arrays: Arrays, name: str) -> Graph:
         test=none,
         name=name,
         split="none",
+        every_id_present=True,
     )
 
 

@@ -41,7 +41,8 @@ def social(
     none = torch.zeros(num_nodes, dtype=torch.bool)
     adj = _undirected(sources, targets, num_nodes)
     labels = torch.from_numpy(y.astype(np.int64))
-    return Graph(torch.from_numpy(x), adj, labels, num_classes, True, none, none, none, "social", "none")
+    parts = (torch.from_numpy(x), adj, labels, num_classes, True, none, none, none)
+    return Graph(*parts, "social", "none", every_id_present=True)
 
 
 def _check(nodes: int, classes: int, features: int, degree: float, homophily: float) -> None:

@@ -23,7 +23,7 @@ from graphveil.core import (
     require_positive,
     require_whole,
 )
-from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph import Public, Sealed
 from graphveil.mechanisms import heterpoisson as mechanism
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.sml import Sml
@@ -102,7 +102,7 @@ class HeterPoisson(SubgraphMethod):
             own = self._own().plan(public, adjacency, reading, noise).steps
             counting = max(_PAIR_NOISE * noise, _LEAST_PAIR_NOISE) if noise else 0.0
             act = self._act(public, Gaussian(2 * counting, _PAIR_CLIP), _PAIR_RATE)
-            pairs = Step("pairs", act, act.curve(2), 1, why=_WHY, assumes=(PUBLIC_DEGREES,))
+            pairs = Step("pairs", act, act.curve(2), 1, why=_WHY, assumes=(public.degrees_assumed(),))
             return Plan(adjacency, reading, (*own, pairs))
         self.require_smooth()
         rate = self.rate(public)
@@ -113,7 +113,7 @@ class HeterPoisson(SubgraphMethod):
             claim = TheoremTwo(noise, rate, self.multiplier, act.population, self.exact_term, self.overlap)
             refuted = f"Lemma 1 holds in one dimension only: the length of SML noise reveals its scale [{_WHY}]"
         times = math.ceil(self.epochs / rate - 1e-9)
-        step = Step("gradient", act, claim, times, why=_WHY, assumes=(PUBLIC_DEGREES,), refuted=refuted)
+        step = Step("gradient", act, claim, times, why=_WHY, assumes=(public.degrees_assumed(),), refuted=refuted)
         return Plan(adjacency, reading, (step,))
 
     def rate(self, public: Public) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Contributions, InvalidInput, Plan, Query, Reading, Step, Unit, require_whole
-from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve
@@ -60,7 +60,7 @@ class Ndp(SubgraphMethod):
             RenyiCurve(claim) if reading is Reading.PUBLISHED else claim,
             self.steps,
             why="docs/methods/ndp.md",
-            assumes=(PUBLIC_DEGREES,) if adjacency.unit is Unit.NODE else (),
+            assumes=(public.degrees_assumed(),) if adjacency.unit is Unit.NODE else (),
         )
         return Plan(adjacency, reading, (step,))
 

@@ -45,7 +45,7 @@ class ExposedGnn(Network):
         x = scaling(x)
         stack = self._stack(x.shape[1], session.public.num_classes)
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay)
-        train, val = session.public.train, session.public.val
+        train, val = (mask & (y >= 0) for mask in (session.public.train, session.public.val))
         fit(
             stack,
             Part(lambda: stack(x, operator)[train], y[train]),

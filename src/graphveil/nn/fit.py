@@ -57,7 +57,11 @@ def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
 
 
 def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor, recipe: Recipe) -> None:
-    """`fit` for a module that maps rows [n, d] to logits one by one; `train` and `val` are masks [n]."""
+    """`fit` for a module that maps rows [n, d] to logits one by one.
+
+    `train` and `val` are masks [n], in which ids without a label do not count.
+    """
+    train, val = train & (y >= 0), val & (y >= 0)
     x_train, x_val = x[train], x[val]
     fit(module, Part(lambda: module(x_train), y[train]), Part(lambda: module(x_val), y[val]), recipe)
 

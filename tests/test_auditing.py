@@ -121,6 +121,22 @@ def test_what_a_folder_gets_is_a_function_of_public_parts(graph: Graph, tmp_path
     assert gv.audit(folder, other, runs=40) == first
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_methods_with_public_degrees_are_audited_in_their_own_population(
+    graph: Graph, tmp_path: Path, stated: bool
+) -> None:
+    """A stand-in has the degrees that were stated; an attacker's star has at least its own."""
+    mine = replace(graph, every_id_present=False).with_degrees(3) if stated else graph
+    method = gv.methods.HeterPoisson(network="gcn", hidden=2, epochs=0.5)
+    folder = gv.train(mine, method, noise=3.0, delta=1e-5, unit="node").save(tmp_path / "release")
+    found = gv.audit(folder, mine, runs=20)
+    assert found.verdict == "consistent"
+    assert gv.load(folder).audit == found
+    if stated:
+        with pytest.raises(InvalidInput, match="another plan"):
+            gv.audit(folder, graph, runs=20)
+
+
 def test_a_finding_on_the_graph_itself_cannot_go_into_a_release(graph: Graph) -> None:
     release = gv.train(graph, GAP, epsilon=2.0, delta=1e-5, unit="edge", seed=0)
     with pytest.raises(InvalidInput, match="made on the graph itself"):

@@ -137,7 +137,7 @@ def test_a_model_is_kept_although_it_cannot_be_scored(tmp_path: Path, monkeypatc
 def test_a_graph_that_the_model_did_not_see_has_no_training_nodes(tables: tuple[str, str], tmp_path: Path) -> None:
     mine, model = ("--edges", tables[0], "--nodes", tables[1]), str(tmp_path / "model")
     words = ("train", "ndp", *mine, "--unit", "node", "--noise", "4", "--delta", "1e-2", "--steps", "1", "--seed", "0")
-    assert run(*words, "--out", model, "--quiet").exit_code == 0
+    assert run(*words, "--every-id-present", "--out", model, "--quiet").exit_code == 0
     assert "9 training nodes are predicted from their own features alone" in run("infer", model, *mine).stdout
     assert "alone" not in run("infer", model, *mine, "--split", "none").stdout
 
@@ -233,6 +233,9 @@ def test_no_hyper_parameter_hides_behind_an_option() -> None:
         "features",
         "classes",
         "train",
+        "split_reads_labels",
+        "every_id_present",
+        "population_degrees",
     }
     for kind in discover.methods().values():
         assert not options & {item.name for item in fields(kind)}
@@ -303,3 +306,103 @@ def test_a_graph_that_cannot_be_written_spends_nothing(
     assert isinstance(missing, gv.MissingExtra)
     assert "pip install graphveil[parquet]" in str(missing)
     assert gv.Ledger(book).entries() == []
+
+
+# What the data holder states of the population
+
+
+NDP = ("train", "ndp", "--unit", "node", "--noise", "4", "--delta", "1e-2", "--steps", "1", "--seed", "0", "--quiet")
+
+
+def test_a_population_is_declared_before_anything_is_spent(tables: tuple[str, str], tmp_path: Path) -> None:
+    mine, book = ("--edges", tables[0], "--nodes", tables[1]), str(tmp_path / "ledger.db")
+    run("ledger", "open", book, *mine, "--unit", "node", "--epsilon", "1e3", "--delta", "1e-1")
+    refused = run(*NDP, *mine, "--ledger", book)
+    assert isinstance(refused.exception, gv.InvalidInput)
+    assert "--population-degrees" in str(refused.exception)
+    assert gv.Ledger(book).entries() == []
+    (tmp_path / "degrees.csv").write_text("degree,id\n" + "".join(f"{2 + i % 2},n{i}\n" for i in reversed(range(12))))
+    for said, words in (
+        ("counted in this graph, in which every id is present", ("--every-id-present",)),
+        ("bounds stated by the data holder", ("--population-degrees", "2")),
+        ("bounds stated by the data holder", ("--population-degrees", str(tmp_path / "degrees.csv"))),
+    ):
+        model = str(tmp_path / "model")
+        trained = run(*NDP, *mine, *words, "--ledger", book, "--out", model)
+        assert trained.exit_code == 0, trained.output
+        assert said in trained.stdout
+        assert run("verify", model, *mine, *words).exit_code == 0
+        assert isinstance(run("verify", model, *mine).exception, gv.InvalidInput)
+    assert run(*NDP, "chain-s").exit_code == 0, "a named dataset has every id present"
+
+
+def test_stated_degrees_are_told_by_id(tables: tuple[str, str], tmp_path: Path) -> None:
+    """Ids of the node table, in whatever order; of a packed graph, the numbers of its rows."""
+    told, packed = tmp_path / "degrees.csv", str(tmp_path / "packed")
+    told.write_text("id,degree\n" + "".join(f"n{i},{2 + i}\n" for i in reversed(range(12))))
+    mine = ("--edges", tables[0], "--nodes", tables[1])
+    assert run("data", "pack", *mine, "--population-degrees", str(told), "--out", packed).exit_code == 0
+    degrees = gv.open_packed(packed).degrees
+    assert degrees is not None
+    assert degrees.tolist() == [2 + i for i in range(12)]
+    told.write_text("id,degree\n" + "".join(f"{i},{2 + i}\n" for i in reversed(range(12))))
+    assert run(*NDP, "--packed", packed, "--population-degrees", str(told)).exit_code == 0
+    assert run(*NDP, "--packed", packed).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("id,degree\nn0,2\n", "one row for every id"),
+        ("id,degree\n" + "".join(f"n{i % 6},2\n" for i in range(12)), "one row for every id"),
+        ("id,degree\n" + "".join(f"n{i},2\n" for i in range(13)), "one row for every id"),
+        ("id,degree\n" + "".join(f"n{i},2.5\n" for i in range(12)), "whole number"),
+        ("id,degree\n" + "".join(f"n{i},0\n" for i in range(12)), "more training ids than the 0 that were stated"),
+        ("node,degree\nn0,2\n", "the columns id and degree"),
+        (None, "there is no file"),
+    ],
+)
+def test_false_tables_of_degrees_are_refused(
+    tables: tuple[str, str], tmp_path: Path, rows: str | None, words: str
+) -> None:
+    if rows is not None:
+        (tmp_path / "degrees.csv").write_text(rows)
+    told = ("--population-degrees", str(tmp_path / "degrees.csv"))
+    done = run(*NDP, "--edges", tables[0], "--nodes", tables[1], *told)
+    assert isinstance(done.exception, gv.InvalidInput)
+    assert words in str(done.exception)
+    both = run(*NDP, "chain-s", "--every-id-present", *told)
+    assert "give --every-id-present or --population-degrees" in str(both.exception)
+
+
+def test_a_split_column_may_have_looked_at_labels(tables: tuple[str, str], tmp_path: Path) -> None:
+    edges, nodes = tables
+    mine, packed = ("--edges", edges, "--nodes", nodes), str(tmp_path / "packed")
+    done = run("data", "pack", *mine, "--split-reads-labels", "--out", packed)
+    assert "it has none" in str(done.exception)
+    lines = Path(nodes).read_text().splitlines()
+    Path(nodes).write_text("\n".join([f"{lines[0]},split", *(f"{line},train" for line in lines[1:]), ""]))
+    for words, said in (((), False), (("--split-reads-labels",), True)):
+        assert run("data", "pack", *mine, *words, "--out", packed).exit_code == 0
+        assert gv.open_packed(packed).split_reads_labels is said
+
+
+def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path) -> None:
+    """Two node tables that differ in whether there is a record behind n3: the same card, and the same line of cost."""
+    edges, nodes = tables
+    blank = tmp_path / "blank.csv"
+    lines = Path(nodes).read_text().splitlines(keepends=True)
+    blank.write_text("".join("n3,,0,0\n" if line.startswith("n3,") else line for line in lines))
+    apart = [line for line in Path(edges).read_text().splitlines(keepends=True) if "n3" not in line]
+    Path(edges).write_text("".join(apart))
+    printed = []
+    for table in (nodes, str(blank)):
+        mine = ("--edges", edges, "--nodes", table)
+        trained = run(*NDP, *mine, "--population-degrees", "2", "--out", str(tmp_path / "model"))
+        assert trained.exit_code == 0, trained.output
+        asked = run("infer", str(tmp_path / "model"), *mine)
+        lines = [*trained.stdout.splitlines(), *asked.stdout.splitlines()]
+        scores = ("accuracy", "made    ", "first ten")
+        printed.append([line for line in lines if not any(word in line for word in scores)])
+    assert printed[0] == printed[1]
+    assert any("9 training nodes" in line for line in printed[0])

@@ -289,6 +289,52 @@ def test_facts_must_be_complete(folder: Path, facts: dict[str, Any]) -> None:
         gv.open_packed(folder)
 
 
+def test_what_is_stated_of_a_graph_is_packed_with_it(graph: gv.Graph, tmp_path: Path) -> None:
+    folder, mine = tmp_path / "packed", replace(graph, every_id_present=False)
+    stated = gv.open_packed(gv.pack(mine.with_degrees(200), folder))
+    assert stated.degrees is not None
+    assert stated.degrees.tolist() == [200] * 300
+    assert (folder / "degrees.npy").is_file()
+    present = gv.open_packed(gv.pack(graph, folder))
+    assert (present.degrees, present.every_id_present, present.split_reads_labels) == (None, True, False)
+    assert not (folder / "degrees.npy").exists()
+    drawn = gv.open_packed(gv.pack(mine.per_class_split(5, 10, 10), folder))
+    assert (drawn.every_id_present, drawn.split_reads_labels) == (False, True)
+
+
+def test_blank_ids_are_packed_with_their_split(graph: gv.Graph, tmp_path: Path) -> None:
+    y = graph.y.clone()
+    y[::3] = -1
+    again = gv.open_packed(gv.pack(replace(graph, y=y), tmp_path / "packed"))
+    assert again.split_hash() == graph.split_hash()
+
+
+def test_older_folders_state_nothing_and_still_open(folder: Path) -> None:
+    facts = json.loads((folder / "graph.json").read_text())
+    old = {key: facts[key] for key in ("name", "split", "num_classes", "undirected")}
+    (folder / "graph.json").write_text(json.dumps(old))
+    reseal(folder)
+    graph = gv.open_packed(folder)
+    assert (graph.every_id_present, graph.split_reads_labels, graph.degrees) == (False, False, None)
+    with pytest.raises(gv.InvalidInput, match="with_every_id_present"):
+        gv.train(graph, gv.methods.Ndp(steps=1), noise=9.0, unit="node")
+
+
+@pytest.mark.parametrize("facts", [{"every_id_present": "yes"}, {"split_reads_labels": 1}, {"stranger": True}])
+def test_other_facts_are_refused(folder: Path, facts: dict[str, Any]) -> None:
+    (folder / "graph.json").write_text(json.dumps(json.loads((folder / "graph.json").read_text()) | facts))
+    reseal(folder)
+    with pytest.raises(gv.Tampered, match=r"graph\.json"):
+        gv.open_packed(folder)
+
+
+def test_degrees_of_somebody_else_are_not_replaced(graph: gv.Graph, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "degrees.npy").write_text("keep me")
+    with pytest.raises(gv.InvalidInput, match="not a packed graph"):
+        gv.pack(graph, tmp_path / "mine")
+
+
 # The command line
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,3 +270,41 @@ def test_weights_of_undirected_graphs_are_not_for_directed_ones_and_nothing_is_s
     with pytest.raises(InvalidInput, match="trained on an undirected graph, and 'arcs' is not one"):
         gv.infer(release, arcs, epsilon=1, seed=1, ledger=ledger)
     assert ledger.entries() == []
+
+
+class TestIdsWithoutALabel:
+    """They stay in the masks. Where labels are public nobody reads them; elsewhere they add nothing."""
+
+    @pytest.fixture
+    def partly(self) -> Graph:
+        whole = gv.datasets.load("social")
+        y = whole.y.clone()
+        y[::5] = -1
+        return replace(whole, y=y)
+
+    def test_at_edge_level_they_are_as_if_they_were_in_no_part(self, partly: Graph) -> None:
+        dropped = partly.with_split(*(partly.labelled(part) for part in ("train", "val", "test")), partly.split)
+        assert partly.split_hash() != dropped.split_hash()
+        for method in (gv.methods.Hearsay(), gv.methods.Gap(hidden=4, epochs=3)):
+            both = [gv.train(g, method, epsilon=2, delta=1e-5, unit="edge", seed=0) for g in (partly, dropped)]
+            assert all(torch.equal(part, both[1].state[name]) for name, part in both[0].state.items())
+            assert both[0].certificate.plan == both[1].certificate.plan
+            for part in ("train", "val", "test"):
+                assert both[0].evaluate(part) == both[1].evaluate(part)
+
+    def test_scores_are_of_labelled_nodes(self, partly: Graph) -> None:
+        release = gv.train(partly, QUICK, epsilon=1, delta=1e-5, unit="node", seed=0)
+        known = partly.test & (partly.y >= 0)
+        hits = (release.predict() == partly.y)[known]
+        assert release.evaluate("test")["accuracy"] == float(hits.double().mean())
+        bare = replace(partly, y=torch.where(partly.test, -1, partly.y))
+        with pytest.raises(InvalidInput, match="no test nodes with a label"):
+            release.evaluate("test", bare)
+
+    def test_public_labels_must_be_there(self, partly: Graph, tmp_path: Path) -> None:
+        bare = replace(partly, y=torch.where(partly.train, -1, partly.y))
+        ledger = Ledger(tmp_path / "ledger.db")
+        ledger.open(bare, "edge", epsilon=3.0, delta=1e-5)
+        with pytest.raises(InvalidInput, match="no training nodes with a label"):
+            gv.train(bare, gv.methods.Mlp(), epsilon=1, delta=1e-5, unit="edge", ledger=ledger)
+        assert not ledger.entries()

@@ -187,7 +187,8 @@ def _run(
     require_alike(lambda: "" if graph.beside is None else graph.beside.fingerprint(), "public graphs")
     public, sealed = graph.seal(adjacency)
     if not bool(public.train.any()):
-        raise InvalidInput(f"{graph.name!r} has no training nodes; split it first, e.g. graph.random_split()")
+        known = "" if public.y is None else " with a label"
+        raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
     if method.needs_public:
         public.public_graph()
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -101,6 +103,23 @@ def test_the_judge_learns_what_members_look_like() -> None:
     told = shadow_judge(inside[:100], outside[:100], torch.cat([inside[100:], outside[100:]]), 0)
     assert (told[:100] > 0).mean() > 0.8
     assert (told[100:] < 0).mean() > 0.8
+
+
+def test_nobody_without_a_label_is_scored() -> None:
+    target = heart()
+    y = target.graph.y.clone()
+    y[::4] = -1
+    scene = Scene.of(replace(target, graph=replace(target.graph, y=y)), 0)
+    assert bool((y[scene.scored] >= 0).all())
+    assert np.isfinite(Gmia().on(scene).auc())
+
+
+def test_attackers_parts_are_whole() -> None:
+    """An attacker knows the nodes of her shadows, so methods with public degrees can be attacked."""
+    graph = replace(heart().graph, every_id_present=False)
+    shadow = part(graph, np.arange(20), np.arange(0))
+    assert shadow.every_id_present
+    assert bool(shadow.train.all())
 
 
 def test_a_graph_without_outsiders_is_refused() -> None:

@@ -36,7 +36,7 @@ def star(nodes: int = 10) -> Graph:
     y = torch.ones(nodes, dtype=torch.int64)
     y[0] = 0
     train = torch.ones(nodes, dtype=torch.bool)
-    return Graph(x, adj, y, 2, True, train, ~train, ~train, "star", "all train")
+    return Graph(x, adj, y, 2, True, train, ~train, ~train, "star", "all train", every_id_present=True)
 
 
 def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400) -> Finding:

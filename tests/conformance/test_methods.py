@@ -457,7 +457,7 @@ PRIVATE_LABELS = [case for case in CASES if "y" in case.values[1].private]
 
 @pytest.mark.parametrize(("method", "adjacency"), PRIVATE_LABELS)
 def test_no_plan_and_nothing_public_tells_of_a_record(method: Method, adjacency: Adjacency) -> None:
-    """For every id, of whatever part: the same masks, hash, view and plan whether or not there is a record behind it."""
+    """For every id, of whatever part: the same masks, hash, view and plan whether or not it has a record."""
     sketch = Sketch.random(np.random.default_rng(6), adjacency.undirected, nodes=10)
     here = dealt(sketch, adjacency)
     assert {bool(mask.any()) for mask in (here.train, here.val, here.test)} == {True}

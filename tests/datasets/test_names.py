@@ -49,6 +49,14 @@ def test_an_unknown_split_lists_the_known_ones() -> None:
         datasets.load("social", split="public")
 
 
+@pytest.mark.parametrize("split", ["random", "per_class", "two_graphs"])
+def test_named_datasets_have_every_id_present(split: str) -> None:
+    graph = datasets.load("social", split=split)
+    assert graph.every_id_present
+    assert graph.split_reads_labels is (split == "per_class")
+    assert datasets.load("chain-s", split="public").every_id_present
+
+
 def test_a_new_file_is_a_new_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "from graphveil.datasets.chains import chains\n"

@@ -95,6 +95,10 @@ def test_the_public_split_of_cora_is_the_planetoid_one() -> None:
     assert torch.equal(graph.train.nonzero().ravel(), torch.arange(140))
     assert (int(graph.val.sum()), int(graph.test.sum())) == (500, 1_000)
     assert graph.split == "public"
+    # Twenty of every class: it was drawn by looking at labels, and says so.
+    assert torch.bincount(graph.y[graph.train]).tolist() == [20] * 7
+    assert graph.split_reads_labels
+    assert not datasets.load("cora").split_reads_labels
 
 
 def test_the_public_split_of_chameleon_follows_the_seed() -> None:
@@ -104,6 +108,19 @@ def test_the_public_split_of_chameleon_follows_the_seed() -> None:
         assert np.array_equal(graph.train.numpy(), masks["train_mask"].astype(bool))
         assert np.array_equal(graph.test.numpy(), masks["test_mask"].astype(bool))
     assert graph.split == "public(column=3)"
+
+
+def test_the_public_splits_of_chameleon_were_not_drawn_by_class() -> None:
+    """Classes fall into the ten training sets as chance would have it: squares add up to chi-squared, 40 in mean."""
+    raw_root()
+    total = 0.0
+    for seed in range(10):
+        graph = datasets.load("chameleon", split="public", seed=seed)
+        share, sizes = graph.train.double().mean(), torch.bincount(graph.y)
+        off = torch.bincount(graph.y[graph.train]) - share * sizes
+        total += float((off**2 / (share * (1 - share) * sizes)).sum())
+        assert not graph.split_reads_labels
+    assert 20 < total < 64
 
 
 def test_cached_and_fresh_graphs_are_equal(cache: Path) -> None:

@@ -1,8 +1,7 @@
 """Wikipedia pages and their links, directed, with the ten splits of Geom-GCN (Pei et al. 2020).
 
-The 50 self-loops in the raw files are dropped; the public split is column `seed % 10`, drawn class by class, so by
-looking at labels. Links are directed; in `chameleon-undirected` a link in either direction is an edge, for methods that
-know undirected graphs only.
+The 50 self-loops in the raw files are dropped; the public split is column `seed % 10`. Links are directed; in
+`chameleon-undirected` a link in either direction is an edge, for methods that know undirected graphs only.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ def _chameleon(edges: int, undirected: bool) -> Stored:
         ),
         reader=_read,
         undirected=undirected,
-        public_reads_labels=True,
     )
 
 

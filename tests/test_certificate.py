@@ -88,17 +88,36 @@ class TestCertificate:
         assert "REFUTED" not in card
 
     def test_card_says_when_the_split_looked_at_private_labels(self) -> None:
-        graph = gv.datasets.load("social", split="per_class")
+        """Said by who drew it, whatever it is called: Planetoid's "public" split has 20 of every class."""
+        social = gv.datasets.load("social")
         method = gv.methods.DpSgd(steps=1)
-        private = gv.train(graph, method, epsilon=1, delta=1e-5, unit="node", seed=0)
-        assert "drawn by looking at labels" in private.certificate.card()
-        public = gv.train(graph, gv.methods.Mlp(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0)
-        assert "drawn by looking at labels" not in public.certificate.card()
+        for graph, looked in (
+            (social, False),
+            (social.per_class_split(), True),
+            (social.with_split(social.train, social.val, social.test, "public", reads_labels=True), True),
+            (social.with_split(social.train, social.val, social.test, "per_class of last year"), False),
+        ):
+            private = gv.train(graph, method, epsilon=1, delta=1e-5, unit="node", seed=0).certificate
+            assert ("drawn by looking at labels" in private.card()) is looked
+            assert Certificate.from_json(private.to_json()) == private
+            public = gv.train(graph, gv.methods.Mlp(epochs=1), epsilon=1, delta=1e-5, unit="edge", seed=0)
+            assert "drawn by looking at labels" not in public.certificate.card()
 
-    def test_split_hash_is_withheld_where_labels_are_private(self, release: Release, published: Release) -> None:
-        """The split covers labelled ids: with its seed printed, the hash would confirm who has a label."""
-        assert release.certificate.provenance.split_hash == ""
-        assert "hash withheld" in release.certificate.card()
+    def test_older_files_show_by_name_that_the_split_looked_at_labels(self, release: Release) -> None:
+        told = release.certificate.provenance
+        for name, looked in (("public", True), ("per_class(20,500,1000,seed=0)", True), ("random(...)", False)):
+            assert replace(told, split=name, split_reads_labels=None).drawn_by_label is looked
+
+    def test_split_hash_is_withheld_where_it_would_confirm_labels(self, release: Release, published: Release) -> None:
+        """A random split deals out ids. One that was drawn by label tells of labels, with its seed printed."""
+        assert release.certificate.provenance.split_hash == gv.datasets.load("chain-s").split_hash()
+        graph = gv.datasets.load("social", split="per_class")
+        drawn = [
+            gv.train(graph, method, epsilon=1, delta=1e-5, unit=unit, seed=0).certificate
+            for method, unit in ((gv.methods.DpSgd(steps=1), "node"), (gv.methods.Mlp(epochs=1), "edge"))
+        ]
+        assert [bool(one.provenance.split_hash) for one in drawn] == [False, True]
+        assert "hash withheld" in drawn[0].card()
         assert published.certificate.provenance.split_hash
 
     def test_card_rounds_against_the_user(self, release: Release) -> None:
@@ -365,13 +384,20 @@ class TestPredictions:
             (gv.methods.Ndp(hidden=2, steps=2), "node"),
         ],
     )
-    def test_another_split_would_read_training_nodes(self, method: gv.Method, unit: str) -> None:
+    def test_another_split_would_read_training_nodes(self, method: gv.Method, unit: str, tmp_path: Path) -> None:
         """What was held out there has trained here: its neighbours would hear it in prediction."""
         graph, other = (gv.datasets.load("chain-s", seed=seed) for seed in (0, 1))
         release = gv.train(graph, method, noise=2.0, delta=1e-5, unit=unit, seed=0)
         assert torch.equal(release.predict(graph), release.predict())
         with pytest.raises(gv.Unsupported, match="give the split of the training"):
             release.predict(other)
+        # A split of one's own is known by its ids, also where the graph of the training is not at hand.
+        moved = other.with_split(other.train, other.val, other.test, graph.split)
+        loaded = gv.load(release.save(tmp_path / "release"))
+        assert torch.equal(loaded.predict(graph), release.predict())
+        for one in (release, loaded):
+            with pytest.raises(gv.Unsupported, match="give the split of the training"):
+                one.predict(moved)
         # A graph of another name has no node in common.
         assert len(release.predict(replace(other, name="elsewhere"))) == graph.num_nodes
         assert "outside training" in release.prediction_cost

@@ -385,6 +385,8 @@ def test_a_split_column_may_have_looked_at_labels(tables: tuple[str, str], tmp_p
     for words, said in (((), False), (("--split-reads-labels",), True)):
         assert run("data", "pack", *mine, *words, "--out", packed).exit_code == 0
         assert gv.open_packed(packed).split_reads_labels is said
+        trained = run("train", "dpsgd", "--packed", packed, "--unit", "node", "--noise", "4", "--steps", "1")
+        assert ("drawn by looking at labels" in trained.stdout) is said
 
 
 def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ _AUDIT = "audit.json"
 class Provenance:
     """Where a release came from. Holds public facts only: no count or hash of private data.
 
-    Where labels are private the split's hash is withheld: who is in a split of one's own may follow from who has a
-    label, so the hash would confirm a guess.
+    A split deals out ids and is public. Where labels are private and it was drawn by looking at them its hash is
+    withheld: with the split's seed the hash would confirm a guess about labels.
     """
 
     dataset: str
@@ -96,6 +96,15 @@ class Provenance:
     """Whether its edges are the very ones that the first parent told: reading them costs nothing more."""
     traced: bool = True
     """Whether the file says what the release descends from: a first version of it did not."""
+    split_reads_labels: bool | None = None
+    """Whether the split was drawn by looking at labels; None in a file that did not say."""
+
+    @property
+    def drawn_by_label(self) -> bool:
+        """Whether the split was drawn by looking at labels; of a file that did not say, as its name has it."""
+        if self.split_reads_labels is not None:
+            return self.split_reads_labels
+        return self.split.startswith("per_class") or " balanced" in self.split or self.split == "public"
 
     def same_data(self, other: Provenance) -> bool:
         """Whether both may speak of the same data: the public parts are alike, or the name and the number of nodes are.
@@ -256,8 +265,7 @@ class Certificate:
         for one in self.ancestry:
             origin = one.provenance
             which = "" if one is self else f" (of {origin.dataset!r}, made {origin.created})"
-            by_label = origin.split.startswith("per_class") or " balanced" in origin.split
-            if by_label and "y" in one.plan.adjacency.private:
+            if origin.drawn_by_label and "y" in one.plan.adjacency.private:
                 found.append(f"the split was drawn by looking at labels; the guarantee holds given the split{which}")
             if not origin.secure and one.plan.steps:
                 found.append(f"seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE{which}")
@@ -540,7 +548,8 @@ class Release:
             return
         known = self._graph
         moved = known is not None and graph.num_nodes == known.num_nodes and not torch.equal(graph.train, known.train)
-        if graph.split != trained.split or moved:
+        other = known is None and trained.split_hash not in ("", graph.split_hash())
+        if graph.split != trained.split or moved or other:
             raise Unsupported(
                 f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {trained.split!r}, or on "
                 "other ids: its training nodes would be read as if they were outside training; give the split of the "

@@ -279,7 +279,7 @@ def _provenance(
     return Provenance(
         dataset=graph.name,
         split=graph.split,
-        split_hash="" if "y" in adjacency.private else graph.split_hash(),
+        split_hash="" if graph.split_reads_labels and "y" in adjacency.private else graph.split_hash(),
         noise=noise,
         source=source.label,
         secure=source.secure,
@@ -293,4 +293,5 @@ def _provenance(
         public_digest=graph.public_digest(adjacency),
         descends=graph.lineage is not None,
         released=graph.arcs_were_released(),
+        split_reads_labels=graph.split_reads_labels,
     )

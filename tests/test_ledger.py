@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.core import InvalidInput, Overspent, Plan, Reading
+from graphveil import accounting, ledger_file
+from graphveil import ledger as ledger_module
+from graphveil.core import Adjacency, InvalidInput, Overspent, Plan, Reading, Relation, Unit
 from graphveil.graph import Graph
 from graphveil.ledger import Ledger
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
-from plans import plan_of
+from plans import Opaque, plan_of
 
 DELTA = 1e-5
 
@@ -91,6 +96,41 @@ class TestBooks:
             ledger.reserve(graph, plan_of((GaussianCurve(0.01), 1), unit="edge"))
         assert contents(ledger) == before
 
+    @pytest.mark.parametrize(
+        "other",
+        [
+            Adjacency(Unit.NODE, Relation.ADD_REMOVE, undirected=False),
+            Adjacency(Unit.NODE, Relation.REPLACE, undirected=True),
+            Adjacency(Unit.FEATURES, Relation.ADD_REMOVE, undirected=True),
+        ],
+        ids=["undirected", "relation", "unit"],
+    )
+    def test_adjacencies_are_compared_whole(self, ledger: Ledger, graph: Graph, other: Adjacency) -> None:
+        before = contents(ledger)
+        with pytest.raises(InvalidInput, match="do not add up"):
+            ledger.reserve(graph, replace(plan_of((GaussianCurve(0.01), 1)), adjacency=other))
+        assert contents(ledger) == before
+        ledger.reserve(graph, plan_of((GaussianCurve(0.01), 1)))
+
+    @pytest.mark.parametrize("plans", [1, 3])
+    def test_a_budget_has_no_slack(self, tmp_path: Path, graph: Graph, plans: int) -> None:
+        """What exceeds it by a millionth is refused, what meets it exactly is not."""
+        plan = plan_of((GaussianCurve(0.2), 1))
+        # The budget fixes the order of the Renyi rule, and so does not move the Gaussian one, which is the least here.
+        cost = accounting.epsilon_of_chosen([plan] * plans, 1.0, DELTA)
+        for share, covered in ((1.0, True), (1 - 1e-6, False), (1 - 1e-12, False)):
+            book = Ledger(tmp_path / f"{share}.db")
+            book.open(graph, "node", epsilon=cost * share, delta=DELTA)
+            for _ in range(plans - 1):
+                book.reserve(graph, plan)
+            if covered:
+                book.reserve(graph, plan)
+                assert book.account(graph).spent == book.account(graph).epsilon
+            else:
+                with pytest.raises(Overspent):
+                    book.reserve(graph, plan)
+                assert book.account(graph).entries == plans - 1
+
     @pytest.mark.parametrize("unit", ["node", "edge"])
     def test_a_second_budget_is_refused(self, ledger: Ledger, graph: Graph, unit: str) -> None:
         before = contents(ledger)
@@ -118,7 +158,7 @@ class TestBooks:
         fresh = Ledger(tmp_path / "fresh.sqlite")
         with pytest.raises(InvalidInput):
             fresh.open(graph, "node", epsilon=epsilon, delta=delta)
-        assert fresh.accounts() == []
+        assert not fresh.path.exists()
 
     def test_unknown_entry(self, ledger: Ledger) -> None:
         with pytest.raises(InvalidInput, match="no reservation"):
@@ -141,6 +181,93 @@ class TestBooks:
     def test_a_folder_is_not_a_ledger(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="not a usable ledger"):
             Ledger(tmp_path)
+
+
+class TestAccounting:
+    """What all plans spend is computed outside the write lock, from what the file says, and once."""
+
+    @pytest.fixture(autouse=True)
+    def _nothing_kept(self) -> None:
+        ledger_module._spent.cache_clear()
+        ledger_module._plan_of.cache_clear()
+
+    def test_others_can_write_while_a_total_is_computed(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        total, held = accounting.epsilon_of_chosen, []
+
+        def slow(*arguments: Any) -> float:
+            with closing(sqlite3.connect(ledger.path, timeout=0, isolation_level=None)) as database:
+                held.append(0)
+                database.execute("BEGIN EXCLUSIVE")
+                held[-1] = 1
+            return total(*arguments)
+
+        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        ledger.reserve(graph, plan_of((GaussianCurve(0.0625), 1)))
+        assert held == [1], "computed once, and the file was free"
+        assert ledger.account(graph).entries == 1
+        assert held == [1], "kept"
+
+    @pytest.mark.parametrize("others", [1, 9])
+    def test_a_plan_that_others_reserve_meanwhile_is_counted(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch, others: int
+    ) -> None:
+        """Also if that never ends: then the last total is computed under the lock."""
+        total, came = accounting.epsilon_of_chosen, []
+        rival = Ledger(ledger.path)
+
+        def slow(plans: Sequence[Plan], *budget: float) -> float:
+            if len(came) < others and not ledger_file._TURN.locked():
+                came.append(len(plans))
+                with monkeypatch.context() as patch:
+                    patch.setattr(accounting, "epsilon_of_chosen", total)
+                    rival.reserve(graph, plan_of((GaussianCurve(0.125), 1)))
+            return total(plans, *budget)
+
+        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        entry = ledger.reserve(graph, plan_of((GaussianCurve(0.25), 1)))
+        assert ledger.entries()[-1]["id"] == entry
+        assert len(came) == min(others, ledger_module._TURNS)
+        plans = [plan_of((GaussianCurve(0.125), 1))] * len(came) + [plan_of((GaussianCurve(0.25), 1))]
+        assert ledger.account(graph).spent == total(plans, 3.0, DELTA)
+
+    def test_a_budget_that_others_use_up_meanwhile_does_not_cover(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        total = accounting.epsilon_of_chosen
+
+        def slow(*arguments: Any) -> float:
+            monkeypatch.setattr(accounting, "epsilon_of_chosen", total)
+            Ledger(ledger.path).reserve(graph, costing(2.9))
+            return total(*arguments)
+
+        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        with pytest.raises(Overspent):
+            ledger.reserve(graph, costing(2.0))
+        assert ledger.account(graph).entries == 1
+
+    def test_equal_plans_are_read_back_once(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rebuild, texts = ledger_module.rebuild_plan, []
+
+        def counted(described: dict[str, Any]) -> Plan:
+            texts.append(json.dumps(described))
+            return rebuild(described)
+
+        monkeypatch.setattr(ledger_module, "rebuild_plan", counted)
+        for _ in range(3):
+            ledger.reserve(graph, plan_of((GaussianCurve(0.03125), 1)))
+            ledger.reserve(graph, plan_of((GaussianCurve(0.03), 1)))
+        assert len(Ledger(ledger.path).entries()) == 6
+        assert len(texts) == len(set(texts)) == 2
+
+    def test_a_plan_that_does_not_come_back_is_not_reserved(self, ledger: Ledger, graph: Graph) -> None:
+        """A claim that is not ours could be written, and would make the ledger unreadable."""
+        with pytest.raises(InvalidInput, match="could not count this plan again"):
+            ledger.reserve(graph, plan_of((Opaque(0.1), 1)))
+        assert ledger.entries() == []
 
 
 class TestTraining:
@@ -174,6 +301,23 @@ class TestTraining:
         release = gv.train(graph, method, ledger=large, **asked)
         assert release.certificate.epsilon <= 1.0
         assert large.account(graph).spent == pytest.approx(1.465, rel=5e-3)
+
+    def test_a_ledger_that_fails_after_the_training_does_not_cost_the_model(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fit = gv.methods.DpSgd.fit
+
+        def damaging(self: Any, session: Any) -> Any:
+            made = fit(self, session)
+            ledger.path.unlink()
+            return made
+
+        monkeypatch.setattr(gv.methods.DpSgd, "fit", damaging)
+        with pytest.warns(UserWarning, match="uncommitted.*counted as spent.*no ledger at"):
+            release = gv.train(
+                graph, gv.methods.DpSgd(steps=2), epsilon=1.0, delta=DELTA, unit="node", seed=0, ledger=ledger
+            )
+        assert release.certificate.provenance.ledger_entry
 
     def test_a_failed_training_stays_spent(self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gv.methods.DpSgd, "fit", lambda *_: 1 / 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import sqlite3
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from graphveil import accounting, discover
 from graphveil.certificate import Certificate, Provenance, Release, described_method, nonfinite
 from graphveil.core import (
     Adjacency,
+    GraphveilError,
     InvalidInput,
     Plan,
     Reading,
@@ -251,7 +251,7 @@ def _note_commit(ledger: Ledger, entry: str) -> None:
     """The reservation already counts; a ledger that cannot be written now must not cost the model."""
     try:
         ledger.commit(entry)
-    except sqlite3.Error as error:
+    except GraphveilError as error:
         warnings.warn(f"{entry} stays uncommitted in {ledger.path} (it is counted as spent): {error}", stacklevel=2)
 
 

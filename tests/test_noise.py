@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import multiprocessing
+import os
+import pickle
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from graphveil.core import GraphveilError, InvalidInput
+from graphveil import noise
+from graphveil.core import GraphveilError, InvalidInput, Unsupported
 from graphveil.noise import _GRID_BITS, Secure, Seeded, Source
 
 MANY = 200_000
@@ -243,6 +250,122 @@ class TestGrid:
             assert ((uniform > 0) & (uniform < 1)).all()
             for law in (secure.normal, secure.laplace, secure.gumbel):
                 assert np.isfinite(law(4)).all()
+
+
+class TestNothingTwice:
+    """No word of a secure stream is drawn twice: not by a fork, a thread, a copy, or a key that has run out."""
+
+    def test_forked_processes_and_their_parent_differ(self) -> None:
+        source = Secure()
+        source.words(3)
+        drawn = [forked(lambda: source.words(100)) for _ in range(3)]
+        assert_distinct([*drawn, source.words(100)])
+
+    def test_a_fork_of_a_fork_differs(self) -> None:
+        source = Secure()
+
+        def twice() -> np.ndarray:
+            below = forked(lambda: source.words(50))
+            return np.concatenate([below, source.words(50)])
+
+        assert_distinct([forked(twice), source.words(50)])
+
+    @pytest.mark.parametrize("net", ["number", "count"])
+    def test_each_of_two_nets_is_enough(self, net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A process number may come again, and code outside Python may fork unseen."""
+        source, before = Secure(), noise._forks
+        if net == "count":
+            monkeypatch.setattr("graphveil.noise.os.getpid", lambda: 7)
+            source.words(1)
+
+        def draw() -> np.ndarray:
+            if net == "number":
+                noise._forks = before
+            return source.words(100)
+
+        assert_distinct([forked(draw), forked(draw), source.words(100)])
+
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+    def test_a_fork_while_threads_draw_neither_hangs_nor_repeats(self) -> None:
+        source, stop = Secure(), threading.Event()
+        drawn: list[np.ndarray] = []
+
+        def draw() -> None:
+            while not stop.is_set():
+                drawn.append(source.words(20_000))
+
+        threads = [threading.Thread(target=draw) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        children = [forked(lambda: source.words(1000)) for _ in range(5)]
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert_distinct([*drawn, *children, source.words(1000)])
+
+    @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+    def test_workers_of_multiprocessing_differ(self) -> None:
+        source, context = Secure(), multiprocessing.get_context("fork")
+        queue = context.SimpleQueue()
+        workers = [context.Process(target=lambda: queue.put(source.words(100))) for _ in range(3)]
+        for worker in workers:
+            worker.start()
+        drawn = [queue.get() for _ in workers]
+        for worker in workers:
+            worker.join(30)
+        assert_distinct([*drawn, source.words(100)])
+
+    def test_threads_may_share_a_source(self) -> None:
+        """A shared cipher would raise or be torn; every law is drawn, and no word comes twice."""
+        source = Secure()
+        with ThreadPoolExecutor(8) as pool:
+            drawn = list(pool.map(lambda _: source.words(50_000), range(64)))
+            normal = np.concatenate(list(pool.map(lambda _: source.normal(10_000), range(20))))
+        assert_distinct(drawn)
+        assert stats.kstest(normal, "norm").pvalue > CERTAIN
+
+    @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_copies_are_refused(self, how: Callable[[Source], object]) -> None:
+        with pytest.raises(Unsupported, match="both would draw the same noise"):
+            how(Secure())
+
+    def test_a_key_lasts_and_is_replaced_before_its_counter_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The counter of ChaCha20 ends after 2^32 blocks, and a random start would end anywhere before."""
+        keys = iter([b"\xff" * 32, b"\xfe" * 32, b"\xfd" * 32])
+        monkeypatch.setattr("graphveil.noise.os.urandom", lambda _: next(keys))
+        monkeypatch.setattr("graphveil.noise._LIFE", 800)
+        source = Secure()
+        assert_distinct([source.words(30) for _ in range(9)])
+        assert next(keys, None) is None
+
+    def test_a_seed_is_the_same_in_a_fork_and_in_a_copy(self) -> None:
+        source = Seeded(5)
+        source.words(2)
+        assert np.array_equal(forked(lambda: source.words(9)), copy.deepcopy(source).words(9))
+
+
+def forked(work: Callable[[], np.ndarray]) -> np.ndarray:
+    """The words that `work()` gives in a forked process."""
+    come, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with open(go, "wb") as pipe:
+                pipe.write(work().tobytes())
+        finally:
+            os._exit(0)
+    os.close(go)
+    with open(come, "rb") as pipe:
+        words = np.frombuffer(pipe.read(), np.uint64)
+    os.waitpid(child, 0)
+    return words
+
+
+def assert_distinct(drawn: list[np.ndarray]) -> None:
+    """64 fair bits repeat among 10^7 words with a chance of 3e-6."""
+    assert all(len(words) for words in drawn)
+    words = np.sort(np.concatenate(drawn))
+    assert (words[1:] != words[:-1]).all()
 
 
 class Replayed(Secure):

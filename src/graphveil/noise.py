@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, GraphveilError, InvalidInput
+from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
@@ -30,6 +31,21 @@ _TURN, _TURNS = 53 * math.log(2), 40
 
 _BLOCK = 1 << 20
 """Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
+
+_LIFE = 1 << 36
+"""Bytes drawn under one key. ChaCha20 counts blocks of 64 bytes with 32 bits: beyond 2^38 the stream would repeat."""
+
+_forks = 0
+"""How many forks lie between the first process and this one."""
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not where processes never fork
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class Source(ABC):
@@ -148,7 +164,10 @@ def _finite(total: Tensor) -> Floats:
 
 
 class Seeded(Source):
-    """Reproducible noise for research. Whoever knows the seed can subtract it: not for release."""
+    """Reproducible noise for research. Whoever knows the seed can subtract it: not for release.
+
+    A copy goes on with the same draws, and so does a forked process: that is what a seed is for.
+    """
 
     label = "seeded (not for release)"
     secure = False
@@ -169,6 +188,33 @@ class Seeded(Source):
         return total + scale * noise
 
 
+class _Keystream(threading.local):
+    """ChaCha20 under a key of its own in every thread and process: no two of them ever draw the same bytes.
+
+    A fork copies the key with the memory, so the child takes a fresh one before it draws. Threads share nothing, so
+    there is no lock that a fork could copy while it is held.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def update(self, zeros: bytes) -> bytes:
+        """The next bytes of the stream, as many as there are zeros."""
+        # Two nets: processes are told apart by number, and where numbers come again, by the forks between them.
+        if self._owner != (os.getpid(), _forks) or self._left < len(zeros):
+            self._renew()
+        self._left -= len(zeros)
+        return self._cipher.update(zeros)
+
+    def _renew(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+        # The nonce begins with the counter, which starts at zero so that the key lasts; no key is used twice.
+        self._cipher = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
+        self._owner, self._left = (os.getpid(), _forks), _LIFE
+
+
 class Secure(Source):
     """Noise from a ChaCha20 keystream under a fresh key, added on an integer grid.
 
@@ -181,16 +227,21 @@ class Secure(Source):
     Uniforms keep 53 significant digits however small they are. With the usual 53 binary places instead,
     the tails of the noise (about one Laplace draw in 10^8) would be coarser than the grid, and an output
     there would be possible under one of two neighbouring sums only.
+
+    Threads may share it and processes may fork: each goes on under a key of its own. It cannot be copied or pickled.
+    A machine that is restored from a snapshot repeats its memory, and with it the noise: out of scope.
     """
 
     label = "cryptographic (ChaCha20)"
     secure = True
 
     def __init__(self) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+        self._stream = _Keystream()
 
-        self._stream = Cipher(ChaCha20(os.urandom(32), os.urandom(16)), mode=None).encryptor()
+    def __reduce__(self) -> NoReturn:
+        raise Unsupported(
+            "a cryptographic source cannot be copied or sent: both would draw the same noise; make another"
+        )
 
     def uniform(self, count: int) -> Floats:
         words = np.frombuffer(self._stream.update(bytes(16 * count)), dtype=np.uint64).reshape(2, count)

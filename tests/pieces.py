@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import InvalidInput
@@ -28,3 +30,8 @@ def total_but_die_once(shared: tuple[Tensor, Path], seed: int) -> float:
 
 def refuse(shared: None, item: str) -> str:  # noqa: ARG001
     raise InvalidInput(f"cannot work on {item}")
+
+
+def files_in(shared: tuple[NDArray[np.float64], Tensor, Path], item: int) -> list[str]:  # noqa: ARG001
+    """What lies in a folder while this piece of work holds its array and its tensor."""
+    return [path.name for path in shared[2].rglob("*") if path.is_file()]

@@ -99,6 +99,19 @@ def alone(count: int) -> Subgraphs:
     return Subgraphs(np.arange(count), np.arange(count + 1), np.zeros(count + 1, np.int64), np.empty(0, np.int64))
 
 
+@pytest.mark.parametrize(("here", "everywhere"), [("2", "2"), ("2", "4")])
+def test_processes_of_one_machine_listen_to_it_alone(
+    here: str, everywhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", here)
+    monkeypatch.setenv("WORLD_SIZE", everywhere)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    distributed._stay_inside()
+    chosen = os.environ.get("GLOO_SOCKET_IFNAME")
+    assert (chosen in ("lo", "lo0")) if here == everywhere else chosen is None
+
+
 def test_one_process_is_left_alone() -> None:
     batch = alone(2)
     source = Seeded(0)

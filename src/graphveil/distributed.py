@@ -6,13 +6,15 @@ subgraphs. Their sums are added up in float64, which over r processes moves a su
 r k 2^-53 clips: far less than the engine's clipping leaves free (see nn/subgraph.py). The noisy sum is what one process
 would have released, and every process goes on from the first one's.
 
-Sums before noise travel between the processes unencrypted: all of them belong on one trusted machine or network.
+Sums before noise, coins and noise travel between the processes unencrypted: all of them belong on one trusted machine
+or network. No key travels, and nothing of this is written to a file or a log.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -73,6 +75,7 @@ def joined() -> Iterator[Crew]:
     before = signal.signal(signal.SIGTERM, _stop)
     # torchrun limits torch's threads, so that the processes do not compete for cores.
     numba.set_num_threads(min(torch.get_num_threads(), numba.get_num_threads()))
+    _stay_inside()
     with _answered():
         # No backend named: gloo carries what lies in memory, nccl what lies on a GPU.
         dist.init_process_group(timeout=_PATIENCE)
@@ -83,6 +86,13 @@ def joined() -> Iterator[Crew]:
         _crew.reset(token)
         dist.destroy_process_group()
         signal.signal(signal.SIGTERM, before)
+
+
+def _stay_inside() -> None:
+    """Processes of one machine listen to it alone. gloo would take whatever address the machine's name leads to."""
+    if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
+        for name in {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
 
 
 def agreed(work: Callable[[], T]) -> T:

@@ -2,22 +2,26 @@
 
 A piece is a pure function of what it is given and runs on one thread, so every engine gives the same results, bit for
 bit, if the machines are alike. Pieces may hold private data: workers belong inside the same walls as this process.
+A Ray cluster that is started here answers this machine alone, asks for a token, and keeps its files to its owner.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import numba
 import torch
 
-from graphveil.core import InvalidInput, MissingExtra
+from graphveil.core import InvalidInput, MissingExtra, Unsupported
 from graphveil.progress import quiet, track
 
 S = TypeVar("S")
@@ -86,15 +90,8 @@ class Ray(Engine):
             # The caller's own cluster: it stays.
             yield
             return
-        # "local": Ray would otherwise join whatever cluster it finds. Ours listens to this machine alone and spills
-        # nothing to disk, for what it holds may be private.
-        own = {"_system_config": {"automatic_object_spilling_enabled": False}, "_node_ip_address": "127.0.0.1"}
-        address, kept = (self.address, {}) if self.address else ("local", own)
-        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="error", **kept)
-        try:
+        with _joined(ray, self.address) if self.address else _started(ray):
             yield
-        finally:
-            ray.shutdown()
 
 
 def engine_of(name: str, jobs: int = 1) -> Engine:
@@ -161,6 +158,75 @@ def _ray() -> Any:
     except ImportError:
         raise MissingExtra("Ray is not installed; run `pip install graphveil[ray]`") from None
     return ray
+
+
+@contextmanager
+def _started(ray: Any) -> Iterator[None]:
+    """A cluster of our own on this machine, which nobody else can reach, and whose files nobody else can read."""
+    if os.environ.get("RAY_AUTH_MODE", "token") != "token":
+        raise InvalidInput("RAY_AUTH_MODE turns Ray's token off, and Ray would hold private data; unset it")
+    # Only where it is not set does Ray read it anew.
+    os.environ.pop("RAY_AUTH_MODE", None)
+    # Ray's processes find it there; left to itself, Ray writes a token for all to read into the home folder. It stays,
+    # because Ray remembers it until this process ends.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    with tempfile.TemporaryDirectory(prefix="graphveil-", ignore_cleanup_errors=True) as walls:
+        with _loopback(ray):
+            # "local": Ray would otherwise join whatever cluster it finds. Nothing is spilled to disk.
+            _init(
+                ray,
+                "local",
+                "Ray cannot be started",
+                _node_ip_address="127.0.0.1",
+                _system_config={"automatic_object_spilling_enabled": False},
+                # Ray opens its folder to everybody, so it gets one inside ours.
+                _temp_dir=os.path.join(walls, "ray"),
+            )
+        try:
+            _require_walls(ray)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _loopback(ray: Any) -> Iterator[None]:
+    """Ray puts an address that others reach in the place of 127.0.0.1, except where it knows of no clusters."""
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _require_walls(ray: Any) -> None:
+    """Our cluster listens to this machine alone, and asks for its token; no work was sent there yet."""
+    listening = [node["NodeManagerAddress"] for node in ray.nodes()]
+    if not all(ip_address(place).is_loopback for place in listening) or os.environ.get("RAY_AUTH_MODE") != "token":
+        raise Unsupported(f"Ray {ray.__version__} starts a cluster that others can reach; install ray 2.60")
+
+
+@contextmanager
+def _joined(ray: Any, address: str) -> Iterator[None]:
+    """Somebody else's cluster, about whose token somebody has decided."""
+    if "RAY_AUTH_MODE" not in os.environ:
+        raise InvalidInput(
+            "Ray will hold private data: start its cluster with RAY_AUTH_MODE=token, and set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) here; RAY_AUTH_MODE=disabled if all who reach it may read the data"
+        )
+    _init(ray, address, f"Ray at {address} cannot be reached, or refuses our token")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _init(ray: Any, address: str, failed: str, **own: Any) -> None:
+    try:
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="error", **own)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise InvalidInput(f"{failed}: {error}") from None
 
 
 def _remote(ray: Any, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:

@@ -89,7 +89,7 @@ def test_nothing_is_played_twice(graph: Graph, tmp_path: Path, monkeypatch: pyte
     first = played.play(70, 0, folder)
     files = sorted(folder.iterdir())
     assert len(files) == 4
-    assert folder.stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *files))
     lost = files[0].read_bytes()
     files[0].write_text("damaged")
     monkeypatch.setattr(Game, "told", counted := _Counted())

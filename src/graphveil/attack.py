@@ -292,7 +292,7 @@ class Game:
     def _keep(self, folder: Path | None, piece: _Piece, told: Floats) -> None:
         if folder is not None and self._kept(folder, piece) is None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._place(folder, piece), [float(value).hex() for value in told])
+            write_whole(self._place(folder, piece), [float(value).hex() for value in told], private=True)
 
 
 @lru_cache(maxsize=1)

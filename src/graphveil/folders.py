@@ -60,10 +60,11 @@ def written_whole(target: Path) -> Iterator[Path]:
         fresh.rename(target)
 
 
-def write_whole(path: Path, content: Any) -> None:
-    """JSON with sorted keys that is there completely or not at all, even if we are killed meanwhile."""
+def write_whole(path: Path, content: Any, private: bool = False) -> None:
+    """JSON with sorted keys that is there completely or not at all, even if killed; `private`: its owner's alone."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with scratch.open("w", encoding="utf-8") as file:
+    made = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666)
+    with open(made, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1, sort_keys=True, allow_nan=False)
         file.write("\n")
         file.flush()

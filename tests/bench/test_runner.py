@@ -7,6 +7,7 @@ import math
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -69,6 +70,13 @@ def test_a_record_says_what_ran_and_what_came_out(tmp_path: Path) -> None:
     assert record.peak_mb > 10
     assert set(record.versions) == {"graphveil", "torch"}
     assert [path.name for path in tmp_path.iterdir()] == [f"{record.task.key()}.json"]
+
+
+def test_records_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Scores tell of private labels, and what went wrong may tell more."""
+    runner.run(make(seeds=[5]), out=tmp_path / "kept")
+    folder, record = tmp_path / "kept", next((tmp_path / "kept").iterdir())
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, record)] == [0o700, 0o600]
 
 
 def test_infinity_survives_the_file(tmp_path: Path) -> None:

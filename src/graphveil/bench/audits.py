@@ -88,7 +88,8 @@ def claims(spec: Spec) -> list[LineClaim]:
 def run(spec: Spec, *, out: Path, engine: Engine = HERE, runs: int = RUNS) -> list[Audit]:
     """Attack every claim of `spec` that has no finding of so many runs in `out` yet; give all of them."""
     folder = out / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     wanted = claims(spec)
     # Both graphs get the same number of runs: of an odd number one is not played.
     enough = runs - runs % 2

@@ -97,7 +97,7 @@ def run_many(
     specs: Sequence[Spec], *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True
 ) -> list[list[Record]]:
     """`run` for several experiments, the records of each; a task that they share is run once."""
-    out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
     listed = [_by_key(spec, quick) for spec in specs]
     held = [_held(tasks, spec.metric, out) for spec, tasks in zip(specs, listed, strict=True)]
     pending = {
@@ -192,8 +192,9 @@ def _write(out: Path, record: Record) -> None:
     """Keep a record; a failure never replaces a result, which may lack no more than a newer metric."""
     if record.failure and (kept := _read(out, record.task)) and kept.result:
         return
-    out.mkdir(parents=True, exist_ok=True)
-    write_whole(_place(out, record.task), record.model_dump(mode="json"))
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Its scores are made of all labels, and a failure may say more: for the owner alone.
+    write_whole(_place(out, record.task), record.model_dump(mode="json"), private=True)
 
 
 def _attempt(task: Task) -> tuple[Result | None, str, float]:

@@ -210,6 +210,63 @@ def test_more_confidence_certifies_less() -> None:
         assert values[0] > values[-1]
 
 
+# Several events are tried, and share the chance to err
+
+
+def test_thresholds_that_are_tried_share_the_failure_probability() -> None:
+    """100 runs of each world: ranks 1, 3, 9, 27 of either direction, and two rates of each event may be wrong."""
+    n, events = 100, 2 * 4
+    share = 0.01 / (2 * events)
+    low, high = share ** (1 / n), 1 - share ** (1 / n)
+    scores = Scores(np.ones(n), np.zeros(n))
+    assert len(scores._seen.hits) == events
+    assert bounds.clopper_pearson(scores, DELTA, 0.99) == pytest.approx(math.log((low - DELTA) / high), rel=1e-9)
+
+
+@pytest.mark.parametrize("law", ["any", "gdp"])
+def test_ranks_that_are_tried_share_the_failure_probability(law: str) -> None:
+    """All present scores exceed all absent ones. At the bound the best of eight events has an eighth of the level."""
+    n, events, level = 100, 8, 0.01
+    scores = Scores(np.ones(n), np.zeros(n))
+    if law == "any":
+        found, ceiling = bounds.rank_test(scores, 0.0, 1 - level), bounds._dp_ceiling(0.0)
+    else:
+        found, ceiling = scores._seen.bound(level, bounds._gdp_ceiling), bounds._gdp_ceiling
+
+    def tail(rank: int) -> float:
+        """P(all n present scores lie above the absent score of this rank) = E ceiling(U)^n, U ~ Beta(k, n - k + 1)."""
+        places = (np.arange(200_000) + 0.5) / 200_000
+        return float((ceiling(found, beta.ppf(places, rank, n - rank + 1)) ** n).mean())
+
+    best = min(tail(rank) for rank in (1, 3, 9, 27))
+    assert level / events / 1.1 <= best <= level / events
+
+
+@pytest.mark.parametrize("law", ["any", "gdp"])
+def test_numbers_of_guesses_that_are_tried_share_the_failure_probability(law: str) -> None:
+    """64 canaries: 64, 32, 16 and 8 guesses are tried, and all of them are right."""
+    inside = np.arange(64) < 32
+    bound = bounds.one_run if law == "any" else bounds.one_run_fdp
+    each = [bound(number, number, DELTA, 64, 1 - 0.01 / 4) for number in (64, 32, 16, 8)]
+    found = bounds.one_run_scores(inside.astype(float), inside, DELTA, 0.99, law=law)
+    assert found == pytest.approx(max(each), rel=1e-9)
+    alone = bounds.one_run_scores(inside.astype(float), inside, DELTA, 0.99, guesses=64, law=law)
+    assert alone == pytest.approx(bound(64, 64, DELTA, 64, 0.99), rel=1e-9)
+    assert alone > found
+
+
+def test_a_fixed_threshold_shares_between_two_rates() -> None:
+    """Sixty of a hundred above it in one world, twenty in the other: half of the level for either rate."""
+    scores = Scores(np.repeat([1.0, 0.0], [60, 40]), np.repeat([1.0, 0.0], [20, 80]))
+    low, high = beta.ppf(0.005, 60, 41), beta.ppf(0.995, 21, 80)
+    wanted = max(math.log((low - DELTA) / high), math.log((1 - DELTA - high) / (1 - low)))
+    assert bounds.clopper_pearson(scores, DELTA, 0.99, threshold=0.5) == pytest.approx(wanted, rel=1e-9)
+    mu = float(bounds.ndtri(low) - bounds.ndtri(high))
+    assert bounds.gaussian_test(scores, DELTA, 0.99, threshold=0.5) == pytest.approx(
+        bounds.gaussian_epsilon(mu, DELTA), rel=1e-9
+    )
+
+
 # What must be shown
 
 

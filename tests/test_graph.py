@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import graphveil as gv
 from graphveil.arcs import Csr
 from graphveil.attack import Pair
-from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess
+from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit
 from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
 
@@ -653,6 +653,15 @@ def test_masks_hold_unlabelled_ids_unless_labels_are_public(unit: str) -> None:
         shown = getattr(public, role)
         assert torch.equal(shown, getattr(graph, role) & (y >= 0) if unit == "edge" else getattr(graph, role))
         assert shown is getattr(again, role), "what was learnt from public data is found by it"
+
+
+@pytest.mark.parametrize("unit", [unit for unit in Unit if unit is not Unit.NODE])
+def test_degrees_are_shown_under_unit_node_alone(unit: Unit) -> None:
+    """At edge level they are private; elsewhere whoever wants them counts the public arcs."""
+    public, _ = small().with_every_id_present().seal(Adjacency.of(unit))
+    assert public.degrees is None
+    with pytest.raises(PrivateAccess, match="unit node only"):
+        public.out_degrees()
 
 
 def closed(sealed: Sealed) -> bool:

@@ -17,7 +17,7 @@ import torch
 
 import graphveil as gv
 from graphveil import discover
-from graphveil.core import InvalidInput, MissingExtra, Reading, Tampered, Unsupported
+from graphveil.core import Adjacency, InvalidInput, MissingExtra, Reading, Tampered, Unit, Unsupported
 from graphveil.graph import Graph, Sealed
 from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.released_edges import ReleasedEdges
@@ -56,6 +56,14 @@ def releases(method: ReleasedGraph) -> bool:
     except Unsupported:
         return False
     return True
+
+
+@pytest.mark.parametrize("unit", [unit for unit in Unit if unit is not Unit.EDGE])
+def test_a_certificate_for_another_unit_does_not_cover_edges(released: ReleasedEdges, unit: Unit) -> None:
+    """Under any other unit edges are public, or are protected with their node: a list of them is not what it covers."""
+    certificate = replace(released.certificate, plan=replace(released.certificate.plan, adjacency=Adjacency.of(unit)))
+    with pytest.raises(InvalidInput, match="certificate that protects edges"):
+        ReleasedEdges(released.method, released.edges, released.num_nodes, certificate)
 
 
 @pytest.mark.parametrize("method", graph_methods(), ids=repr)

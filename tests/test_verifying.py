@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil.certificate import SCHEMA
 from graphveil.cli import app
-from graphveil.core import InvalidInput, Tampered
+from graphveil.core import Adjacency, InvalidInput, Reading, Tampered
 from graphveil.folders import write_public
 from graphveil.graph import Graph
+from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.mlp import Mlp
 
@@ -60,6 +61,47 @@ def test_a_lowered_claim_that_agrees_with_itself_is_found_with_the_graph(
     with pytest.raises(InvalidInput, match="the certificate was altered"):
         gv.verify(folder, graph)
     gv.verify(honest.save(tmp_path / "honest"), graph)
+
+
+LAP = gv.methods.LapGraph()
+
+
+def count_planned(graph: Graph) -> int:
+    public, _ = graph.seal(Adjacency.of("edge"))
+    return len(LAP.plan(public, Adjacency.of("edge"), Reading.SOUND, 1.0).steps)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("part", ["claim", "times", "act", "name", "assumes"])
+def test_every_part_of_every_step_is_compared(part: str, place: int, graph: Graph, tmp_path: Path) -> None:
+    """A plan of two steps of which one was altered, whichever: the graph tells."""
+    assert count_planned(graph) == 2
+    honest = gv.release_graph(graph, LAP, noise=1.0, delta=1e-5, seed=0)
+    plan = honest.certificate.plan
+    step = plan.steps[place]
+    altered = {
+        "claim": replace(step, claim=PureCurve(0.01)),
+        "times": replace(step, times=2),
+        "act": replace(step, act=replace(step.act, scale=50.0)),
+        "name": replace(step, name="other"),
+        "assumes": replace(step, assumes=("nothing",)),
+    }[part]
+    steps = tuple(altered if number == place else other for number, other in enumerate(plan.steps))
+    certificate = replace(honest.certificate, plan=replace(plan, steps=steps))
+    folder = gv.ReleasedEdges(LAP, honest.edges, honest.num_nodes, certificate).save(tmp_path / "forged", "csv")
+    gv.verify(folder)
+    with pytest.raises(InvalidInput, match="the certificate was altered"):
+        gv.verify(folder, graph)
+
+
+@pytest.mark.parametrize("kept", [slice(0, 1), slice(1, 2), slice(None, None, -1)])
+def test_steps_that_were_left_out_or_exchanged_are_found(kept: slice, graph: Graph, tmp_path: Path) -> None:
+    honest = gv.release_graph(graph, LAP, noise=1.0, delta=1e-5, seed=0)
+    plan = honest.certificate.plan
+    certificate = replace(honest.certificate, plan=replace(plan, steps=plan.steps[kept]))
+    folder = gv.ReleasedEdges(LAP, honest.edges, honest.num_nodes, certificate).save(tmp_path / "forged", "csv")
+    with pytest.raises(InvalidInput, match="the certificate was altered"):
+        gv.verify(folder, graph)
 
 
 def test_the_command_says_what_it_checked(folder: Path, tmp_path: Path) -> None:

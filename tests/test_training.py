@@ -52,6 +52,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"epsilon": None, "noise": -1.0}, InvalidInput, "noise"),
     ({"epsilon": None, "noise": math.nan}, InvalidInput, "noise"),
     ({"epsilon": None, "noise": math.inf}, InvalidInput, "noise"),
+    ({"epsilon": None, "noise": 1e12}, InvalidInput, "more than can be drawn"),
     ({"delta": 0.0}, InvalidInput, "delta"),
     ({"delta": 1.0}, InvalidInput, "delta"),
     ({"delta": -1e-5}, InvalidInput, "delta"),

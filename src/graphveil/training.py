@@ -38,6 +38,9 @@ from graphveil.session import Session
 
 T = TypeVar("T")
 
+_MOST_NOISE = 1e9
+"""More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
+
 
 def train(
     graph: Graph,
@@ -260,11 +263,19 @@ def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: f
     if (epsilon is None) == (noise is None):
         raise InvalidInput("give exactly one of epsilon (the noise is calibrated) and noise (the epsilon follows)")
     if noise is not None:
-        return require_positive(noise, "noise") if noise != 0 else 0.0
+        return _require_drawable(require_positive(noise, "noise") if noise != 0 else 0.0)
     assert epsilon is not None
     if epsilon != math.inf:
         require_positive(epsilon, "epsilon")
-    return accounting.calibrate(plans, epsilon, delta).noise
+    return _require_drawable(accounting.calibrate(plans, epsilon, delta).noise)
+
+
+def _require_drawable(noise: float) -> float:
+    if noise > _MOST_NOISE:
+        raise InvalidInput(
+            f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less"
+        )
+    return noise
 
 
 def _require_seed(seed: int | None) -> int:

@@ -64,13 +64,21 @@ class SageLayer(nn.Module):
         return own + operator @ near
 
 
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalisation that takes a single row too, which torch refuses: it is its own mean, so the bias is left."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, width] -> [n, width]."""
+        return self.bias.expand_as(x) if self.training and len(x) == 1 else super().forward(x)
+
+
 class GinLayer(nn.Module):
     """MLP((1 + lambda) X + A X) with a learnt lambda (Xu et al. 2019, equation 4.1)."""
 
     def __init__(self, width: int, out: int) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(width, out), nn.Linear(out, out)
-        self.norm = nn.BatchNorm1d(out)  # sums grow with the degree; the paper normalises them too
+        self.norm = BatchNorm(out)  # sums grow with the degree; the paper normalises them too
         self.weight = nn.Parameter(torch.zeros(()))
 
     def forward(self, x: Tensor, operator: Operator) -> Tensor:

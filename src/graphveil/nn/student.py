@@ -18,7 +18,7 @@ from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput
 from graphveil.method import State
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.gnn import SageLayer, mean_operator
+from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix
 from graphveil.progress import track
 
@@ -59,7 +59,7 @@ class SageNet(nn.Module):
 
     def __init__(self, width: int, hidden: int, out: int, dropout: float) -> None:
         super().__init__()
-        self.lower, self.norm = SageLayer(width, hidden), nn.BatchNorm1d(hidden)
+        self.lower, self.norm = SageLayer(width, hidden), BatchNorm(hidden)
         self.dropout, self.upper = Dropout(dropout), SageLayer(hidden, out)
 
     def forward(self, x: Tensor, operator: Operator) -> Tensor:

@@ -97,14 +97,17 @@ def made(
     directed: bool = False,
     name: str = "odd",
 ) -> Graph:
-    """A graph of features [n, d] and edges [m, 2]; two classes by turns and all nodes training, unless told."""
+    """A graph of features [n, d] and edges [m, 2]; two classes by turns and all ids training, unless told.
+
+    Every id is stated to be present; who makes a graph with blank ids says otherwise.
+    """
     features = torch.as_tensor(np.asarray(x, np.float32))
     n = len(features)
     labels = np.arange(n) % 2 if y is None else np.asarray(y)
     pairs = np.asarray(edges, np.int64).reshape(-1, 2)
     arcs = pairs if directed else np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
     chosen = [np.isin(np.arange(n), np.asarray(list(part), np.int64)) for part in (val, test)]
-    learning = (labels >= 0) & ~chosen[0] & ~chosen[1] if train is None else np.isin(np.arange(n), list(train))
+    learning = ~chosen[0] & ~chosen[1] if train is None else np.isin(np.arange(n), list(train))
     return Graph(
         features,
         Csr.from_edge_index(arcs[:, 0], arcs[:, 1], n),
@@ -114,7 +117,7 @@ def made(
         *(torch.from_numpy(part) for part in (learning, *chosen)),
         name,
         "odd",
-    )
+    ).with_every_id_present()
 
 
 def drawn(n: int, d: int = 6, seed: int = 0) -> np.ndarray:
@@ -147,6 +150,14 @@ def spread(scale: float, n: int = 24) -> np.ndarray:
     return np.random.default_rng(0).uniform(-scale, scale, (n, 6))
 
 
+def blanked(ids: range) -> Graph:
+    """Without the records of these ids, who keep their roles in the split."""
+    gone, edges = list(ids), links(24)
+    x, y = drawn(24), np.arange(24) % 2
+    x[gone], y[gone] = 0.0, -1
+    return usual(x=x, y=y, classes=2, edges=edges[~np.isin(edges, gone).any(axis=1)]).with_degrees(24)
+
+
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "one node": lambda: made(drawn(1)),
     "one node, two classes": lambda: made(drawn(1), classes=2),
@@ -171,6 +182,13 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "nobody has the last class": lambda: usual(classes=5),
     "one labelled node": lambda: made(drawn(24), links(24), np.r_[0, np.full(23, -1)], classes=2),
     "half without labels": lambda: made(drawn(24), links(24), np.where(np.arange(24) % 4 < 2, np.arange(24) % 2, -1)),
+    "nobody who trains has a label": lambda: usual(y=np.r_[np.full(16, -1), np.arange(8) % 2]),
+    "nobody has a label": lambda: usual(y=np.full(24, -1), classes=2),
+    "half of the ids are blank": lambda: blanked(range(0, 24, 2)),
+    "all ids but one are blank": lambda: blanked(range(1, 24)),
+    "all ids are blank": lambda: blanked(range(24)),
+    "degrees are stated as 1,000": lambda: usual().with_degrees(1000),
+    "nothing is stated of degrees": lambda: replace(usual(), every_id_present=False),
     "all train": lambda: usual(val=(), test=()),
     "no validation": lambda: usual(val=()),
     "no test": lambda: usual(test=()),

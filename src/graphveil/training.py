@@ -272,9 +272,7 @@ def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: f
 
 def _require_drawable(noise: float) -> float:
     if noise > _MOST_NOISE:
-        raise InvalidInput(
-            f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less"
-        )
+        raise InvalidInput(f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less")
     return noise
 
 

@@ -41,7 +41,7 @@ def test_kept_is_the_law_of_the_exponential_mechanism() -> None:
         truth = math.exp(strength) / (math.exp(strength) + CLASSES - 1)
         kept = kept_of(strength, CLASSES)
         assert kept + (1 - kept) / CLASSES == pytest.approx(truth)
-    assert kept_of(math.inf, CLASSES) == 1
+    assert kept_of(math.inf, CLASSES) == kept_of(1e9, CLASSES) == kept_of(700.0, CLASSES) == 1
 
 
 def test_ridge_is_the_least_squares_fit() -> None:

@@ -25,7 +25,8 @@ from graphveil.progress import track
 
 def kept_of(strength: float, classes: int) -> float:
     """The chance that the exponential mechanism tells a vertex as it is, beyond guessing: (e^l - 1) / (e^l + c - 1)."""
-    return 1.0 if strength == math.inf else math.expm1(strength) / (math.expm1(strength) + classes)
+    # Far below 700, where e^l is no longer a double, it is 1 to the last digit.
+    return 1.0 if strength > 700 else math.expm1(strength) / (math.expm1(strength) + classes)
 
 
 @dataclass(frozen=True)

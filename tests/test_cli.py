@@ -260,6 +260,15 @@ def test_an_unwritable_out_is_found_before_anything_is_spent(
     assert gv.Ledger(book).entries() == []
 
 
+@pytest.mark.parametrize("left", [None, b"", b"not a ledger"])
+def test_a_ledger_that_is_gone_says_what_to_do(left: bytes | None, tmp_path: Path) -> None:
+    if left is not None:
+        (tmp_path / "ledger.db").write_bytes(left)
+    result = run("ledger", "show", str(tmp_path / "ledger.db"))
+    assert isinstance(result.exception, gv.InvalidInput)
+    assert "restore the latest backup" in str(result.exception)
+
+
 def test_predictions_say_that_new_edges_were_not_read(tables: tuple[str, str], tmp_path: Path) -> None:
     edges, nodes = tables
     mine = ("--edges", edges, "--nodes", nodes)

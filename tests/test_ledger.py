@@ -232,6 +232,31 @@ class TestAccounting:
         plans = [plan_of((GaussianCurve(0.125), 1))] * len(came) + [plan_of((GaussianCurve(0.25), 1))]
         assert ledger.account(graph).spent == total(plans, 3.0, DELTA)
 
+    def test_what_is_computed_under_the_lock_is_compared_too(
+        self, tmp_path: Path, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Others come each time, and the last of them takes what this plan would have needed."""
+        mine, theirs = plan_of((GaussianCurve(0.25), 1)), plan_of((GaussianCurve(0.2), 1))
+        total, turns = accounting.epsilon_of_chosen, ledger_module._TURNS
+        least, most = (total([theirs] * others + [mine], 1.0, DELTA) for others in (turns - 1, turns))
+        book = Ledger(tmp_path / "ledger.db")
+        book.open(graph, "node", epsilon=(least + most) / 2, delta=DELTA)
+        held = []
+
+        def slow(plans: Sequence[Plan], *budget: float) -> float:
+            held.append(ledger_file._TURN.locked())
+            if not held[-1]:
+                with monkeypatch.context() as patch:
+                    patch.setattr(accounting, "epsilon_of_chosen", total)
+                    Ledger(book.path).reserve(graph, theirs)
+            return total(plans, *budget)
+
+        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        with pytest.raises(Overspent):
+            book.reserve(graph, mine)
+        assert held == [False] * turns + [True]
+        assert book.account(graph).entries == turns
+
     def test_a_budget_that_others_use_up_meanwhile_does_not_cover(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -725,7 +725,7 @@ def ledger_open(
 
 @ledger_app.command("show")
 def ledger_show(
-    path: Annotated[Path, typer.Argument(help="Ledger file.", exists=True, dir_okay=False)],
+    path: Annotated[Path, typer.Argument(help="Ledger file; it need not be writable.")],
     entries: Annotated[bool, typer.Option("--entries", help="List every reservation instead of the totals.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 
 import graphveil as gv
 from graphveil import discover
-from graphveil.core import Adjacency, InvalidInput, MissingExtra, Reading, Tampered, Unit, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unit, Unsupported
 from graphveil.graph import Graph, Sealed
 from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.released_edges import ReleasedEdges
@@ -206,14 +205,6 @@ def test_missing_and_foreign_folders_are_refused(released: ReleasedEdges, tmp_pa
         released.save(tmp_path / "noisy", "xlsx")
     with pytest.raises(InvalidInput, match=r"with edges\.csv"):
         released.save(released.save(tmp_path / "noisy"), "csv")
-
-
-def test_without_pyarrow_csv_remains(released: ReleasedEdges, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtra, match=r"pip install graphveil\[parquet\]"):
-        released.save(tmp_path / "noisy")
-    assert not (tmp_path / "noisy").exists()
-    assert torch.equal(ReleasedEdges.load(released.save(tmp_path / "noisy", "csv")).edges, released.edges)
 
 
 @pytest.mark.parametrize(

@@ -247,10 +247,13 @@ class TestBringingYourOwn:
         nodes = {"id": np.arange(3), "label": np.array(["z", "", "x"]), "f": np.ones(3)}
         graph = Graph.from_edges(np.array([[0, 1]]), nodes, classes=["x", "y", "z"])
         assert (graph.y.tolist(), graph.num_classes) == ([2, -1, 0], 3)
-        numbered = nodes | {"label": np.array(["10", "09", ""])}
+        numbered = nodes | {"label": np.array(["10", "9", ""])}
         assert Graph.from_edges(np.array([[0, 1]]), numbered, classes=[8, 9, 10]).y.tolist() == [2, 1, -1]
+        numbered["label"] = np.array(["10", "09", ""])
         with pytest.raises(InvalidInput, match="nodes row 1: the label 09 is not among the classes: 8, 10"):
             Graph.from_edges(np.array([[0, 1]]), numbered, classes=["8", "10"])
+        with pytest.raises(InvalidInput, match="label 09 is not among the classes: 8, 9, 10"):
+            Graph.from_edges(np.array([[0, 1]]), numbered, classes=[8, 9, 10])
         with pytest.raises(InvalidInput, match="nodes row 0: the label z is not among"):
             Graph.from_edges(np.array([[0, 1]]), nodes, classes=())
 

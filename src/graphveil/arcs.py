@@ -29,7 +29,7 @@ class Arcs:
     targets: Ids
     num_nodes: int
     where: str
-    names: NDArray[Any] | None = None
+    names: Any = None
 
     @property
     def keys(self) -> Ids:

@@ -26,7 +26,7 @@ from torch import Tensor
 from graphveil.arcs import Csr
 from graphveil.bounds import Scores
 from graphveil.certificate import Release, describe_plan
-from graphveil.core import Adjacency, Described, Floats, InvalidInput, Mechanism, Plan, Query, Reading, Unit
+from graphveil.core import UNLABELLED, Adjacency, Described, Floats, InvalidInput, Mechanism, Plan, Query, Reading, Unit
 from graphveil.engine import each, one_thread
 from graphveil.folders import write_whole
 from graphveil.graph import Graph, Public, Sealed
@@ -35,7 +35,6 @@ from graphveil.method import Method
 from graphveil.noise import Seeded
 from graphveil.progress import quiet
 from graphveil.session import Session
-from graphveil.tables import UNLABELLED
 from graphveil.training import train
 
 _PIECE = 64

@@ -6,7 +6,9 @@ import csv
 import json
 import math
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
@@ -363,7 +365,12 @@ def infer(
     delta: Delta = None,
     seed: Seed = None,
     ledger: LedgerFile = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file for node, class and probabilities.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file for node, class and probabilities; an id that starts like a formula, as =1, gets a leading '."
+        ),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -1066,14 +1073,16 @@ def _public_graph(
 ) -> Graph:
     """The user's public graph. Labels mean what they do in the private node table; without one they are numbers."""
     import graphveil as gv
-    from graphveil.tables import class_names, read_table
+    from graphveil.columns import class_names
+    from graphveil.tables import read_table
 
     if edges is None or nodes is None:
         raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
-    table, names = read_table(nodes, "public nodes"), list(range(classes))
+    table = read_table(nodes, "public nodes")
+    names: list[int] | list[str] = list(range(classes))
     if private is not None:
         known = read_table(private, "nodes")
-        names = class_names(known["label"]).tolist()
+        names = class_names(known["label"])
         columns = [[key for key in each if key not in ("id", "label", "split")] for each in (known, table)]
         if columns[0] != columns[1]:
             raise gv.InvalidInput(f"the feature columns of {private} and {nodes} must be the same, in the same order")
@@ -1130,14 +1139,25 @@ def _progress(silent: bool) -> AbstractContextManager[None]:
 
 def _write_predictions(path: Path, nodes: Path | None, labels: list[int], probabilities: list[list[float]]) -> None:
     """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
+    from graphveil.core import InvalidInput
     from graphveil.tables import read_table
 
-    ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes")["id"].tolist()
+    ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes", lambda _: ["id"])["id"].to_pylist()
+    if len(ids) != len(labels):
+        raise InvalidInput(f"{nodes} has {len(ids)} rows, but {len(labels)} nodes were predicted; was it changed?")
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
         for node, label, row in zip(ids, labels, probabilities, strict=True):
-            rows.writerow([node, label, *(f"{value:.6f}" for value in row)])
+            rows.writerow([_inert(str(node)), label, *(f"{value:.6f}" for value in row)])
+
+
+def _inert(text: str) -> str:
+    """An apostrophe before what a spreadsheet would run as a formula; whole numbers such as -5 stay."""
+    # Spreadsheets take full-width signs for the plain ones.
+    first = unicodedata.normalize("NFKC", text[:1])
+    formula = first in ("=", "+", "-", "@", "\t", "\r", "\n")
+    return f"'{text}" if formula and not re.fullmatch(r"-[0-9]+", text, re.ASCII) else text
 
 
 def _write_summary(path: Path, release: Release, entry: dict[str, Any]) -> None:

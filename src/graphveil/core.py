@@ -23,6 +23,12 @@ E = TypeVar("E", bound=StrEnum)
 Floats = NDArray[np.float64]
 """A one- or two-dimensional array of doubles."""
 
+UNLABELLED = -1
+"""The class id of a node without a label."""
+
+ROLES = ("train", "val", "test")
+"""The parts of a split."""
+
 
 class GraphveilError(Exception):
     """Base of every error that graphveil raises on purpose."""

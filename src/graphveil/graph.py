@@ -16,21 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Arcs, Csr, Ids, arcs_of
-from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit, require_seed
+from graphveil.core import ROLES, UNLABELLED, Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit, require_seed
 from graphveil.lineage import PYG_ATTRIBUTE, Descent, arcs_digest, digest, from_text, of_file, to_text
-from graphveil.tables import (
-    ROLES,
-    UNLABELLED,
-    Table,
-    check_ids,
-    classes_of,
-    feature_columns,
-    masks_of,
-    optional_strings,
-    read_table,
-    require_header,
-    table_arcs,
-)
 
 T = TypeVar("T")
 
@@ -48,6 +35,8 @@ _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
+
+    from graphveil.tables import Table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,13 +152,18 @@ class Graph:
         """
         for part in ("x", "edge_index", "y"):
             if not isinstance(getattr(data, part, None), Tensor):
-                raise InvalidInput(f"the PyG data has no tensor {part!r}; graphveil needs x, edge_index and y")
+                raise InvalidInput(
+                    f"the PyG data has no tensor {part!r}; graphveil needs x, edge_index and y of one homogeneous graph"
+                )
         x, y = _features(data.x), _labels(data.y)
+        said = getattr(data, "num_nodes", None)
+        if said is not None and said != len(x):
+            raise InvalidInput(f"num_nodes is {said}, but x has {len(x)} rows; they must agree")
         arcs = _edge_index_arcs(data.edge_index, len(x))
         arcs.require_known_ids()
         known = arcs.is_symmetric() if undirected is None else undirected
         stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
-        masks = {role: _as_tensor(mask, f"the {role} mask") for role, mask in stored.items() if mask is not None}
+        masks = {role: _mask(mask, role) for role, mask in stored.items() if mask is not None}
         told = getattr(data, PYG_ATTRIBUTE, None)
         lineage = None if told is None else from_text(told)
         return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks, lineage=lineage)
@@ -211,6 +205,9 @@ class Graph:
         Ids follow the order of `g.nodes`; labels are ints or strings, mapped to sorted class ids.
         """
         _require_networkx(g)
+        from graphveil.columns import classes_of, masks_of
+        from graphveil.tables import text_column
+
         names = np.fromiter(g.nodes, dtype=object, count=len(g))
         position = {node: i for i, node in enumerate(g.nodes)}
         ends = np.array([[position[end] for end in edge[:2]] for edge in g.edges], dtype=np.int64)
@@ -219,8 +216,8 @@ class Graph:
         undirected = not g.is_directed()
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         columns = {part: [data.get(part) for _, data in g.nodes(data=True)] for part in (label, split)}
-        y = classes_of(optional_strings(columns[label]), "node")
-        masks = masks_of(optional_strings(columns[split]), "node")
+        y = classes_of(text_column(columns[label], "node", label), "node")
+        masks = masks_of(text_column(columns[split], "node", split), "node")
         return cls._assemble(_node_features(g, features), adj, y, undirected, name, masks)
 
     @classmethod
@@ -244,20 +241,21 @@ class Graph:
         sorted class ids; empty or -1 = unlabelled), maybe `split` (train, val, test or empty), and features.
         classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
         """
-        node_table = read_table(nodes, "nodes")
+        # Arrow is loaded where tables are read: training needs none.
+        from graphveil.columns import classes_of, feature_columns, masks_of, node_ids, read_edges
+        from graphveil.tables import read_table, shown
+
+        table = read_table(nodes, "nodes")
         for column in (id, label) if classes is None else (id,):
-            if column not in node_table:
-                raise InvalidInput(f"nodes: no column {column!r}; the columns are {', '.join(node_table)}")
-        edge_table, ids = read_table(edges, "edges"), node_table[id]
-        check_ids(ids)
-        if str(edges).lower().endswith(".csv"):
-            require_header(edge_table, ids)
-        arcs = table_arcs(edge_table, ids)
+            if column not in table:
+                raise InvalidInput(f"nodes: no column {column!r}; the columns are {shown(', '.join(table))}")
+        ids = node_ids(table[id])
+        arcs = read_edges(edges, ids)
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
-        x = _features(feature_columns({key: node_table[key] for key in node_table if key not in (id, label, split)}))
-        labels = node_table.get(label, np.full(len(ids), ""))
-        y = classes_of(labels, "nodes row", classes)
-        masks = masks_of(node_table[split], "nodes row") if split in node_table else None
+        x = feature_columns({key: table[key] for key in table if key not in (id, label, split)}, len(ids))
+        unlabelled = torch.full((len(ids),), UNLABELLED)
+        y = classes_of(table[label], "nodes row", classes) if label in table else unlabelled
+        masks = masks_of(table[split], "nodes row") if split in table else None
         count = None if classes is None else len(classes)
         lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
         return cls._assemble(x, adj, y, undirected, name, masks, count, lineage)
@@ -847,33 +845,73 @@ def _check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> N
 
 
 def _as_tensor(value: Any, what: str) -> Tensor:
-    """A detached CPU tensor of whatever was given."""
+    """A plain tensor of whatever was given: dense, in the CPU's memory, without gradient or lazy signs."""
     try:
-        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, order="C"))
-    except (TypeError, ValueError) as error:
+        given = value if isinstance(value, Tensor) else torch.from_numpy(_native(value))
+        kinds = {
+            "quantised": given.is_quantized,
+            "without values (device meta)": given.is_meta,
+            "sparse or nested": given.is_nested or given.layout != torch.strided,
+        }
+        strange = [kind for kind, found in kinds.items() if found]
+        if not strange:
+            return given.detach().as_subclass(Tensor).cpu().resolve_conj().resolve_neg()
+    except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"{what} must be numeric: {error}") from None
-    return tensor.detach().cpu()
+    raise InvalidInput(f"{what} is {strange[0]}; make it a plain dense tensor, with dequantize() or to_dense() say")
+
+
+def _native(value: Any) -> NDArray[Any]:
+    """A copy in the machine's own byte order."""
+    if np.ma.isMaskedArray(value):
+        raise InvalidInput("masked arrays are not read; fill what is masked, or drop it")
+    array = np.array(value, order="C")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype, what: str) -> Tensor:
+    """The same numbers in another type, one after the other in memory."""
+    try:
+        made = tensor.to(dtype).contiguous()
+        made.numpy()  # Some tensors only stand for others, and have no memory to read.
+        return made
+    except (TypeError, RuntimeError) as error:
+        raise InvalidInput(f"{what} cannot be read as {dtype}: {error}") from None
 
 
 def _features(value: Any) -> Tensor:
     """Real numbers [n, d] as float32."""
     tensor = _as_tensor(value, "x")
-    if tensor.is_complex() or tensor.layout != torch.strided or tensor.dim() != 2:
-        raise InvalidInput(
-            f"x must be dense and real of shape [n, d], got {tensor.dtype} {list(tensor.shape)} ({tensor.layout})"
-        )
-    return tensor.to(torch.float32).contiguous()
+    if tensor.is_complex() or tensor.dim() != 2:
+        raise InvalidInput(f"x must be real numbers of shape [n, d], got {tensor.dtype} {list(tensor.shape)}")
+    return _cast(tensor, torch.float32, "x")
 
 
 def _labels(value: Any) -> Tensor:
     """Class ids [n] as int64."""
     tensor = _as_tensor(value, "y")
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1:
+        cure = "flatten it" if tensor.dim() != 2 or tensor.shape[1] == 1 else "take argmax(1) if it is one-hot"
         raise InvalidInput(
             f"y must hold integer class ids of shape [n], got {tensor.dtype} {list(tensor.shape)}; "
-            "convert it with .long() and flatten it"
+            f"convert whole numbers with .long(), and {cure}"
         )
-    return tensor.to(torch.int64).contiguous()
+    y = _cast(tensor, torch.int64, "y")
+    if not tensor.dtype.is_signed and bool((y < 0).any()):
+        raise InvalidInput(f"y row {int((y < 0).nonzero()[0])} is beyond 64-bit integers; number the classes 0, 1, ...")
+    return y
+
+
+def _mask(value: Any, role: str) -> Tensor:
+    """Which nodes play a role, bool [n]."""
+    mask = _as_tensor(value, f"the {role} mask")
+    if mask.dim() == 2:
+        raise InvalidInput(f"the {role} mask holds {mask.shape[1]} splits; keep one, say {role}_mask[:, 0]")
+    if mask.dtype != torch.bool:
+        raise InvalidInput(
+            f"the {role} mask must be bool, got {mask.dtype}; if it holds 0 and 1, convert it with .bool()"
+        )
+    return _cast(mask, torch.bool, f"the {role} mask")
 
 
 def _count(y: Tensor) -> int:
@@ -887,9 +925,12 @@ def _count(y: Tensor) -> int:
 
 def _edge_index_arcs(edge_index: Tensor, num_nodes: int) -> Arcs:
     """PyG's [2, m] as arcs with known ends."""
-    pairs = edge_index.detach().cpu()
+    pairs = _as_tensor(edge_index, "edge_index")
     if pairs.dim() != 2 or pairs.shape[0] != 2:
         raise InvalidInput(f"edge_index must have shape [2, m], got {list(pairs.shape)}")
+    if pairs.is_floating_point() or pairs.is_complex() or pairs.dtype == torch.bool:
+        raise InvalidInput(f"edge_index must hold integer ids, got {pairs.dtype}")
+    pairs = _cast(pairs, torch.int64, "edge_index")
     arcs = arcs_of(pairs[0].numpy(), pairs[1].numpy(), num_nodes, "edge_index column")
     arcs.require_known_ids()
     return arcs
@@ -901,9 +942,17 @@ def _matrix_arcs(adjacency: Any, num_nodes: int, clean: bool) -> Arcs:
         raise InvalidInput(f"adjacency must be a scipy sparse matrix, got {type(adjacency).__name__}")
     if adjacency.shape != (num_nodes, num_nodes):
         raise InvalidInput(f"adjacency is {adjacency.shape}, but x has {num_nodes} rows; they must agree")
-    entries = adjacency.tocoo()
+    if adjacency.dtype.kind not in "biuf":
+        raise InvalidInput(f"adjacency must hold real numbers, got {adjacency.dtype}")
+    # Doubles: a sum of parallel entries must not wrap round to zero.
+    entries = adjacency.tocoo().astype(np.float64)
+    if clean:
+        entries.sum_duplicates()
     stored = entries.data != 0
     values, rows, columns = entries.data[stored], entries.row[stored], entries.col[stored]
+    unknown = np.flatnonzero(np.isnan(values))
+    if unknown.size and clean:
+        raise InvalidInput(f"adjacency entry ({rows[unknown[0]]}, {columns[unknown[0]]}) is nan: an edge or none?")
     weighted = np.flatnonzero(values != 1)
     if weighted.size and not clean:
         k = weighted[0]
@@ -928,11 +977,13 @@ def _node_features(g: networkx.Graph, attribute: str) -> Tensor:
     rows: list[NDArray[Any]] = []
     for node, data in g.nodes(data=True):
         try:
-            rows.append(np.asarray(data[attribute], dtype=np.float64).reshape(-1))
+            rows.append(np.atleast_1d(np.asarray(data[attribute], dtype=np.float64)))
         except KeyError:
             raise InvalidInput(f"node {node!r} has no attribute {attribute!r}; give every node one") from None
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise InvalidInput(f"node {node!r}: attribute {attribute!r} is not a vector of numbers") from None
+        if rows[-1].ndim != 1:
+            raise InvalidInput(f"node {node!r}: attribute {attribute!r} is not a vector of numbers")
         if len(rows[-1]) != len(rows[0]):
             raise InvalidInput(f"node {node!r} has {len(rows[-1])} features but the first node has {len(rows[0])}")
     return _features(np.stack(rows) if rows else np.empty((0, 0)))

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
-from graphveil.core import InvalidInput, Tampered
+from graphveil.core import ROLES, InvalidInput, Tampered
 from graphveil.folders import require_only, written_whole
 from graphveil.graph import Graph
 from graphveil.lineage import from_text, to_text
 from graphveil.progress import track
-from graphveil.tables import ROLES
 
 SCHEMA = 1
 """Version of the folder. Raise it when its layout changes."""

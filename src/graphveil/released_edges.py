@@ -22,7 +22,6 @@ from graphveil.folders import MANIFEST, parse_json, read_public, require_only, w
 from graphveil.graph import Graph
 from graphveil.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, to_text
 from graphveil.method import Method
-from graphveil.tables import require_parquet
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -180,9 +179,7 @@ class ReleasedEdges:
 
 
 def require_writable(path: Path, format: Format) -> None:
-    """Parquet can be written, and `path` is free, empty, or holds a released graph of this format."""
-    if format is Format.PARQUET:
-        require_parquet()
+    """`path` is free, empty, or holds a released graph of this format."""
     require_only(path, (*format.files, MANIFEST), f"a released graph with {format.file}")
 
 
@@ -205,7 +202,6 @@ def _parquet(edges: Tensor, inside: dict[bytes, bytes]) -> bytes:
 
 
 def _from_parquet(body: bytes) -> Tensor:
-    require_parquet()
     import pyarrow.parquet as pq
 
     table = pq.read_table(io.BytesIO(body), columns=["source", "target"])

@@ -12,12 +12,11 @@ from graphveil.attack import Target
 from graphveil.attacks.membership import NOBODY, NodeInference, Scene, shadow_judge
 from graphveil.attacks.private_nodes import public_beside, taught
 from graphveil.certificate import Release
-from graphveil.core import Adjacency, Floats, InvalidInput, Unit, Unsupported
+from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, Unit, Unsupported
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.taught import Taught, drawn
 from graphveil.nn.teachers import Known
-from graphveil.tables import UNLABELLED
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,11 @@ from graphveil.arcs import Ids
 from graphveil.attack import Inference, Target
 from graphveil.bounds import Scores
 from graphveil.certificate import Release
-from graphveil.core import Floats, InvalidInput, Unit
+from graphveil.core import UNLABELLED, Floats, InvalidInput, Unit
 from graphveil.graph import Graph
 from graphveil.method import Serves
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
-from graphveil.tables import UNLABELLED
 from graphveil.training import infer
 
 NOBODY: Ids = np.empty(0, np.int64)

@@ -11,10 +11,9 @@ from torch import Tensor
 from graphveil.arcs import Csr, Ids
 from graphveil.attack import Target
 from graphveil.attacks.membership import NOBODY, NodeInference, Scene, answers, shadow_judge
-from graphveil.core import Adjacency, Floats, InvalidInput, Unit
+from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, Unit
 from graphveil.graph import Graph
 from graphveil.nn.taught import Taught
-from graphveil.tables import UNLABELLED
 
 
 @dataclass(frozen=True)

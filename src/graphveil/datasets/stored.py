@@ -23,10 +23,9 @@ import torch
 from numpy.typing import NDArray
 
 from graphveil.arcs import Csr
-from graphveil.core import InvalidInput, MissingData
+from graphveil.core import ROLES, InvalidInput, MissingData
 from graphveil.datasets.source import PublicSplit, Source
 from graphveil.graph import Graph
-from graphveil.tables import ROLES
 
 CACHE_FORMAT = 1
 """Raise it when the cached arrays, or the way they are cleaned, change."""

@@ -230,6 +230,52 @@ def _ragged(draw: st.DrawFn, p: Parts) -> Attempt:
     return f"ragged: nodes.csv row {row} has {len(rows[row + 1])} cells", lambda: build_csv(rows, p.pairs())
 
 
+def _spelt_twice(draw: st.DrawFn, p: Parts) -> Attempt:
+    rows = p.rows()
+    row = int(draw(st.sampled_from(list(np.flatnonzero(p.y == 1)))))
+    rows[row + 1][1] = draw(st.sampled_from(["01", "+1", "\uff11", "1.0"]))
+    first = next(int(i) for i in np.flatnonzero(p.y == 1) if i != row)
+    one, other = ("1", rows[row + 1][1]) if first < row else (rows[row + 1][1], "1")
+    return f"two spellings: the labels {one} and {other} are one number", lambda: build_csv(rows, p.pairs())
+
+
+def _open_quote(draw: st.DrawFn, p: Parts) -> Attempt:
+    row = draw(st.integers(0, p.n - 1))
+    lines = [",".join(cells) for cells in p.rows()]
+    lines[row + 1] = lines[row + 1].replace(",", ',"', 1)
+
+    def build() -> Graph:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "nodes.csv").write_text("\n".join(lines))
+            return Graph.from_edges(p.edges, f"{folder}/nodes.csv")
+
+    return f"open quote: nodes.csv: a quote that opens in row {row} is never closed", build
+
+
+def _missing_end(draw: st.DrawFn, p: Parts) -> Attempt:
+    ends = p.edges.astype(object)
+    row, end = draw(st.integers(0, len(ends) - 1)), draw(st.integers(0, 1))
+    ends[row, end] = draw(st.sampled_from([None, np.nan, ""]))
+    nodes = {"id": np.arange(p.n), "label": p.y, "f": p.x}
+    return f"missing end: edges row {row}: column {end} is empty", lambda: Graph.from_edges(ends, nodes)
+
+
+def _odd_tensor(draw: st.DrawFn, p: Parts) -> Attempt:
+    from torch_geometric.data import Data
+
+    forms: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "is sparse or nested": torch.Tensor.to_sparse,
+        "is without values": lambda tensor: tensor.to("meta"),
+        "is quantised": lambda tensor: torch.quantize_per_tensor(tensor.float(), 0.1, 0, torch.qint8),
+    }
+    parts = {"x": p.x, "edge_index": p.arcs().T.copy(), "y": p.y, "train_mask": p.roles == 1}
+    part, form = draw(st.sampled_from(sorted(parts))), draw(st.sampled_from(sorted(forms)))
+    tensors = {name: torch.from_numpy(array) for name, array in parts.items()}
+    tensors[part] = forms[form](tensors[part])
+    said = "the train mask" if part == "train_mask" else part
+    return f"tensor: {said} {form}", lambda: Graph.from_pyg(Data(**tensors))
+
+
 def _wrong_type(draw: st.DrawFn, p: Parts) -> Attempt:
     x, y, mask = torch.from_numpy(p.x), torch.from_numpy(p.y), torch.from_numpy(p.roles == 1)
     changes: dict[str, Any] = {
@@ -285,6 +331,10 @@ DEFECTS = (
     _repeated_id,
     _empty_id,
     _ragged,
+    _spelt_twice,
+    _open_quote,
+    _missing_end,
+    _odd_tensor,
     _wrong_type,
     _wrong_length,
     _empty,

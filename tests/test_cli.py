@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import subprocess
@@ -184,6 +185,24 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     # The weights that come with the predictions were trained on the same edges.
     assert paid["certificate"]["parents"][0]["epsilon"] <= 2
     assert 2 < paid["certificate"]["epsilon"] < 3.2
+
+
+def test_predictions_hold_no_formulas(tmp_path: Path) -> None:
+    """A spreadsheet runs a cell that begins with one of = + - @; commas and line ends stay within their cell."""
+    ids = ["=1+1", "+2", "-5", "-5a", "@x", "a,b", "two\nlines", 'say "x"', "\uff1d1", "plain", "-", "7"]
+    with (tmp_path / "nodes.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "label", "f"], *([each, "xy"[i % 2], i] for i, each in enumerate(ids))])
+    (tmp_path / "edges.csv").write_text("source,target\n+2,-5\n-5,plain\n")
+    mine = ("--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv"))
+    model, out = str(tmp_path / "model"), tmp_path / "out.csv"
+    trained = run(
+        "train", "mlp", *mine, "--unit", "edge", "--epsilon", "1", "--delta", "1e-5", "--seed", "0", "--out", model
+    )
+    assert trained.exit_code == 0, trained.output
+    assert run("infer", model, *mine, "--out", str(out)).exit_code == 0
+    with out.open(newline="") as file:
+        found = [row[0] for row in csv.reader(file)][1:]
+    assert found == ["'=1+1", "'+2", "-5", "'-5a", "'@x", *ids[5:8], "'\uff1d1", "plain", "'-", "7"]
 
 
 def test_an_unusable_out_folder_spends_nothing(tables: tuple[str, str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import sys
 from collections.abc import Callable
@@ -357,6 +358,186 @@ def test_pyg_data_with_a_bad_part(part: str, value: torch.Tensor, words: str) ->
     data[part] = value
     with pytest.raises(InvalidInput, match=words):
         Graph.from_pyg(data)
+
+
+class Named(torch.Tensor):
+    """A subclass, as libraries make them."""
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x: x.double(),
+        lambda x: x.requires_grad_(),
+        lambda x: torch.nn.Parameter(x),
+        lambda x: x.as_subclass(Named),
+        lambda x: x.T.contiguous().T,
+        lambda x: x.repeat_interleave(2, 0)[::2],
+        lambda x: torch.complex(x, -x).conj().imag,
+        lambda x: torch.complex(x, x).real,
+    ],
+)
+def test_a_view_of_the_same_numbers_is_the_same_graph(form: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    graph = small()
+    data = graph.to_pyg()
+    data.x = form(data.x.clone())
+    data.y, data.edge_index = data.y.to(torch.int8), data.edge_index.int()
+    assert same(graph, Graph.from_pyg(data))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.bool, torch.uint8])
+def test_features_of_any_width_are_read(kind: torch.dtype) -> None:
+    data = small().to_pyg()
+    data.x = (data.x.abs() * 4).to(kind)
+    assert torch.equal(Graph.from_pyg(data).x, data.x.float())
+
+
+def test_expanded_features_are_written_out() -> None:
+    data = small().to_pyg()
+    data.x = data.x[:1].expand(40, 4)
+    assert Graph.from_pyg(data).x.unique(dim=0).shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("x", torch.rand(40, 2).to_sparse(), "x is sparse or nested"),
+        ("x", lambda: torch.rand(40, 2).to_sparse_csr(), "x is sparse or nested"),
+        ("x", lambda: torch.nested.nested_tensor([torch.rand(2), torch.rand(3)]), "x is sparse or nested"),
+        ("x", lambda: torch.quantize_per_tensor(torch.rand(40, 2), 0.1, 0, torch.qint8), "x is quantised"),
+        ("x", torch.rand(40, 2, device="meta"), "x is without values"),
+        ("x", torch.rand(()), r"shape \[n, d\], got torch.float32 \[\]"),
+        ("x", torch.zeros(40, 2, dtype=torch.uint8).view(torch.bits8), "x cannot be read as torch.float32"),
+        ("x", torch.full((40, 2), math.nan), "x row 0, column 0 is nan"),
+        ("x", torch.full((40, 2), 1e300, dtype=torch.float64), "x row 0, column 0 is inf"),
+        ("y", torch.zeros(40), r"convert whole numbers with \.long\(\)"),
+        ("y", torch.eye(40)[:, :3], r"take argmax\(1\) if it is one-hot"),
+        ("y", torch.full((40,), 2**64 - 1, dtype=torch.uint64), "y row 0 is beyond 64-bit integers"),
+        ("y", torch.zeros(40, device="meta"), "y is without values"),
+        ("edge_index", torch.eye(40).to_sparse(), "edge_index is sparse"),
+        ("edge_index", torch.full((2, 3), math.nan), "edge_index must hold integer ids, got torch.float32"),
+        ("edge_index", torch.ones(2, 3, dtype=torch.bool), "edge_index must hold integer ids, got torch.bool"),
+        ("edge_index", torch.full((2, 3), 2**64 - 1, dtype=torch.uint64), "edge_index column 0"),
+        ("train_mask", torch.zeros(40, dtype=torch.uint8), r"must be bool, got torch.uint8; convert 0 and 1 with"),
+        ("train_mask", torch.zeros(40), "train mask must be bool"),
+        ("train_mask", torch.zeros(40, 10, dtype=torch.bool), r"holds 10 splits; keep one, say train_mask\[:, 0\]"),
+        ("train_mask", torch.zeros(40, dtype=torch.bool, device="meta"), "train mask is without values"),
+        ("train_mask", torch.zeros(39, dtype=torch.bool), "train mask has 39 entries"),
+        ("num_nodes", 41, "num_nodes is 41, but x has 40 rows"),
+        ("num_nodes", torch.tensor([40, 40]), "but x has 40 rows"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_odd_tensors_are_refused_by_name(part: str, value: Any, words: str) -> None:
+    data = small().to_pyg()
+    data[part] = value() if callable(value) else value
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_pyg(data)
+
+
+def test_only_homogeneous_data_is_a_graph() -> None:
+    from torch_geometric.data import Batch, HeteroData
+
+    data = small().to_pyg()
+    hetero = HeteroData()
+    hetero["person"].x = data.x
+    for other in (hetero, None, {"x": data.x}, data.to_dict()):
+        with pytest.raises(InvalidInput, match="homogeneous"):
+            Graph.from_pyg(other)
+    batch = Graph.from_pyg(Batch.from_data_list([data, data]))
+    assert (batch.num_nodes, batch.num_edges) == (80, 2 * small().num_edges)
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "lil", "dok", "dia", "bsr"])
+@pytest.mark.parametrize("kind", [np.float32, np.int8, np.uint64, bool])
+def test_every_sparse_format_is_the_same_graph(form: str, kind: Any) -> None:
+    graph = small()
+    matrix = graph.adj.to_scipy().T.astype(kind).asformat(form)
+    for given_matrix in (matrix, sp.csr_matrix(matrix)):
+        assert same(graph, Graph.from_scipy(given_matrix, graph.x.numpy().astype(">f8"), graph.y.numpy().astype(">i2")))
+
+
+@pytest.mark.parametrize(
+    ("entries", "words", "cleaned"),
+    [
+        ([(0, 1, 1.0), (0, 1, 1.0)], "duplicate of adjacency entry 0", 1),
+        ([(0, 1, 1.0), (0, 1, -1.0)], r"adjacency entry \(0, 1\) is -1.0", 0),
+        ([(0, 1, 0.0), (1, 2, 1.0)], None, 1),
+        ([(0, 1, 0.5)], r"adjacency entry \(0, 1\) is 0.5", 1),
+        ([(0, 1, math.inf)], r"adjacency entry \(0, 1\) is inf", 1),
+        ([(0, 1, math.nan)], r"adjacency entry \(0, 1\) is nan", None),
+        ([(0, 1, 1)] * 256, "duplicate of adjacency entry 0", 1),
+    ],
+)
+def test_entries_of_a_matrix_add_up(entries: list[Any], words: str | None, cleaned: int | None) -> None:
+    rows, columns, values = (np.array(part) for part in zip(*entries, strict=True))
+    kind = np.int8 if values.dtype.kind == "i" else np.float64
+    matrix = sp.coo_array((values.astype(kind), (rows, columns)), shape=(3, 3))
+    x, y = np.eye(3), np.array([0, 1, 0])
+    if words is not None:
+        with pytest.raises(InvalidInput, match=words):
+            Graph.from_scipy(matrix, x, y, undirected=False)
+    if cleaned is None:
+        with pytest.raises(InvalidInput, match="is nan: an edge or none"):
+            Graph.from_scipy(matrix, x, y, undirected=False, clean=True)
+    else:
+        assert Graph.from_scipy(matrix, x, y, undirected=False, clean=True).num_edges == cleaned
+        assert matrix.nnz == len(entries), "the matrix is the user's"
+
+
+@pytest.mark.parametrize(
+    ("matrix", "x", "y", "words"),
+    [
+        (sp.eye_array(2, dtype=complex), np.eye(2), [0, 1], "adjacency must hold real numbers, got complex128"),
+        (sp.eye_array(2).astype(object), np.eye(2), [0, 1], "adjacency must hold real numbers, got object"),
+        (sp.coo_array((2,)), np.eye(2), [0, 1], "they must agree"),
+        (sp.coo_array((2, 3)), np.eye(2), [0, 1], "they must agree"),
+        (np.eye(2), np.eye(2), [0, 1], "must be a scipy sparse matrix"),
+        (sp.coo_array((2, 2)), np.ma.array(np.eye(2), mask=np.eye(2)), [0, 1], "masked arrays are not read"),
+        (sp.coo_array((2, 2)), np.eye(2).astype("U"), [0, 1], "x must be numeric"),
+        (sp.coo_array((2, 2)), np.eye(2), ["a", "b"], "y must be numeric"),
+        (sp.coo_array((2, 2)), np.eye(2), [0.0, 1.0], "y must hold integer class ids"),
+        (sp.coo_array((2, 2)), np.eye(2), np.array([0, 2**64 - 1], np.uint64), "y row 1 is beyond 64-bit"),
+        (sp.coo_array((2, 2)), [[1], [2, 3]], [0, 1], "x must be numeric"),
+    ],
+)
+def test_matrices_that_are_no_graphs(matrix: Any, x: Any, y: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_scipy(matrix, x, y)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "words"),
+    [
+        ("x", torch.ones(1).requires_grad_(), "not a vector of numbers"),
+        ("x", torch.ones(1).to_sparse(), "not a vector of numbers"),
+        ("x", [10**400], "not a vector of numbers"),
+        ("x", [[1.0]], "not a vector of numbers"),
+        ("x", None, "x row 1, column 0 is nan"),
+        ("y", [1], "node 1: y is a list"),
+        ("y", torch.tensor(1), "node 1: y is a Tensor"),
+        ("y", b"\xff", "not Unicode"),
+        ("y", 1.0, "labels 1 and 1.0 are one number"),
+        ("split", {}, "node 1: split is a dict"),
+    ],
+)
+def test_odd_attributes_are_refused_by_node(attribute: str, value: Any, words: str) -> None:
+    nx = pytest.importorskip("networkx")
+    g = nx.path_graph(3)
+    for node in g:
+        g.nodes[node].update(x=[1.0], y=1 - node % 2)
+    g.nodes[1][attribute] = value
+    g.nodes[2]["y"] = "z" if attribute == "y" and value == 1.0 else 0
+    with pytest.raises(InvalidInput, match=words):
+        Graph.from_networkx(g)
+
+
+def test_a_missing_label_of_a_node_is_none() -> None:
+    nx = pytest.importorskip("networkx")
+    g = nx.path_graph(4)
+    for node, label in enumerate(["a", None, math.nan, "b"]):
+        g.nodes[node].update(x=[1.0], y=label)
+    assert Graph.from_networkx(g).y.tolist() == [0, -1, -1, 1]
 
 
 def test_clean_repairs_only_when_asked() -> None:

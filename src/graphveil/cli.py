@@ -368,7 +368,7 @@ def infer(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file for node, class and probabilities; an id that starts like a formula, as =1, gets a leading '."
+            help="CSV file for node, class and probabilities; ids that start like a formula (=1) get a leading '."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -125,12 +125,10 @@ def _numbers(column: Any, name: str, codes: Ids | None = None) -> NDArray[np.flo
     except pa.ArrowInvalid:
         place = _first_word(column)
         row = place if codes is None else int(np.argmax(codes == place))
-        said = (
-            f"is {shown(column[place])}, not a number; encode or drop the column"
-            if column[place].as_py()
-            else "is empty"
-        )
-        raise InvalidInput(f"nodes row {row}: feature {name!r} {said}") from None
+        cell = shown(column[place]) or "empty"
+        raise InvalidInput(
+            f"nodes row {row}: feature {name!r} is {cell}, not a number; encode or drop the column"
+        ) from None
     return doubles
 
 

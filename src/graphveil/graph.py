@@ -157,7 +157,7 @@ class Graph:
                 )
         x, y = _features(data.x), _labels(data.y)
         said = getattr(data, "num_nodes", None)
-        if said is not None and said != len(x):
+        if said is not None and _as_tensor(said, "num_nodes").tolist() != len(x):
             raise InvalidInput(f"num_nodes is {said}, but x has {len(x)} rows; they must agree")
         arcs = _edge_index_arcs(data.edge_index, len(x))
         arcs.require_known_ids()
@@ -908,9 +908,7 @@ def _mask(value: Any, role: str) -> Tensor:
     if mask.dim() == 2:
         raise InvalidInput(f"the {role} mask holds {mask.shape[1]} splits; keep one, say {role}_mask[:, 0]")
     if mask.dtype != torch.bool:
-        raise InvalidInput(
-            f"the {role} mask must be bool, got {mask.dtype}; if it holds 0 and 1, convert it with .bool()"
-        )
+        raise InvalidInput(f"the {role} mask must be bool, got {mask.dtype}; convert 0 and 1 with .bool()")
     return _cast(mask, torch.bool, f"the {role} mask")
 
 
@@ -944,8 +942,9 @@ def _matrix_arcs(adjacency: Any, num_nodes: int, clean: bool) -> Arcs:
         raise InvalidInput(f"adjacency is {adjacency.shape}, but x has {num_nodes} rows; they must agree")
     if adjacency.dtype.kind not in "biuf":
         raise InvalidInput(f"adjacency must hold real numbers, got {adjacency.dtype}")
-    # Doubles: a sum of parallel entries must not wrap round to zero.
-    entries = adjacency.tocoo().astype(np.float64)
+    given = adjacency.tocoo()
+    # A copy in doubles: a sum of parallel entries must not wrap round to zero, nor change what is the user's.
+    entries = sp.coo_array((given.data.astype(np.float64), (given.row, given.col)), shape=given.shape)
     if clean:
         entries.sum_duplicates()
     stored = entries.data != 0

@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from itertools import chain
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ BLOCK = 1 << 30
 """Bytes of a CSV file that are parsed at once; no row may be longer."""
 
 TEXT = pa.large_string()
+
+MARK = "\0"
+"""What no CSV file may hold, and so shows where it ends."""
 
 _BAD_FILE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
@@ -115,28 +119,32 @@ def _require_text(raw: bytes, name: str) -> None:
 
 
 def _header(raw: bytes, name: str) -> list[str]:
-    """The cells of the first line that is not empty."""
+    """The cells of the first row that is not empty."""
     lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
     try:
-        return next((row for row in csv.reader(lines) if row), [])
+        cells = next(row for row in csv.reader(chain(lines, [MARK])) if row)
     except csv.Error as error:
         raise InvalidInput(f"{name}: the first line cannot be read: {error}; is a quote never closed?") from None
+    if cells == [MARK]:
+        return []
+    if cells[-1].endswith(MARK):
+        raise InvalidInput(_unclosed(name, "the header"))
+    return cells
 
 
 def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str]) -> Any:
     """The wanted columns below the header, or an error that names the row.
 
-    Arrow takes a quote that is never closed for a cell that goes on to the end. A last row of our own shows it: it
-    begins with NUL, which the file does not hold, and such a cell swallows it.
+    Parsers take a quote that is never closed for a cell that goes on to the end. A last row of our own, which begins
+    with `MARK`, shows it: such a cell swallows it.
     """
-    mark = "\0"
     strange: list[Any] = []
 
     def note(row: Any) -> str:
         strange.append(row)
         return "error"
 
-    whole = raw + f"\n{mark}{',' * (len(header) - 1)}\n".encode()
+    whole = raw + f"\n{MARK}{',' * (len(header) - 1)}\n".encode()
     try:
         table = pcsv.read_csv(
             pa.BufferReader(whole),
@@ -156,20 +164,19 @@ def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str]) -> A
         if not strange:
             raise InvalidInput(f"{name} is not a comma-separated UTF-8 file: {shown(error)}") from None
         # The header is Arrow's row 1.
-        row = strange[0].number - 2
-        if mark in strange[0].text:
+        row = f"row {strange[0].number - 2}"
+        if MARK in strange[0].text:
             raise InvalidInput(_unclosed(name, row)) from None
         raise InvalidInput(
-            f"{name} row {row} has {strange[0].actual_columns} cells but the header has {len(header)}"
+            f"{name} {row} has {strange[0].actual_columns} cells but the header has {len(header)}"
         ) from None
     last = table.num_rows - 1
-    if last < 0 or table[header[0]][last].as_py() != mark:
-        raise InvalidInput(_unclosed(name, last))
+    if table[header[0]][last].as_py() != MARK:
+        raise InvalidInput(_unclosed(name, f"row {last}"))
     return table.slice(0, last)
 
 
-def _unclosed(name: str, row: int) -> str:
-    where = f"row {row}" if row >= 0 else "the header"
+def _unclosed(name: str, where: str) -> str:
     return f"{name}: a quote that opens in {where} is never closed; close it, or double it if it is part of the text"
 
 

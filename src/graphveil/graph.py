@@ -156,8 +156,8 @@ class Graph:
                     f"the PyG data has no tensor {part!r}; graphveil needs x, edge_index and y of one homogeneous graph"
                 )
         x, y = _features(data.x), _labels(data.y)
-        said = getattr(data, "num_nodes", None)
-        if said is not None and _as_tensor(said, "num_nodes").tolist() != len(x):
+        said: Any = getattr(data, "num_nodes", None)
+        if said is not None and _as_tensor(said, "num_nodes").reshape(-1).tolist() != [len(x)]:
             raise InvalidInput(f"num_nodes is {said}, but x has {len(x)} rows; they must agree")
         arcs = _edge_index_arcs(data.edge_index, len(x))
         arcs.require_known_ids()

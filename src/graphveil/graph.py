@@ -239,6 +239,7 @@ class Graph:
         edges: source and target ids in the first two columns (also a plain [m, 2] array); an undirected
         edge is listed once. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
         sorted class ids; empty or -1 = unlabelled), maybe `split` (train, val, test or empty), and features.
+        Ids and labels are their exact text: 1 and 01 are two ids, and as labels in one column they are refused.
         classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
         """
         # Arrow is loaded where tables are read: training needs none.

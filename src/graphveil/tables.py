@@ -208,7 +208,7 @@ def _require_room(metadata: Any, path: Path) -> None:
     if needed > most:
         raise InvalidInput(
             f"{path.name} would need about {needed / 2**30:.1f} GiB decoded, and {most / 2**30:.1f} GiB is the most "
-            f"for its size; write it with fewer repeated rows or columns, or as several files"
+            "for its size; if it is meant to be that large, write it without compression and dictionaries"
         )
 
 
@@ -288,6 +288,7 @@ def _text(value: Any, where: str, name: str) -> str:
 
 
 def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, or bytes that may be text."""
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(check(kind) for check in text) or kind in (pa.string_view(), pa.binary_view())
 

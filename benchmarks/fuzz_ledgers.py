@@ -152,7 +152,7 @@ BYTES: list[Callable[[bytes, np.random.Generator], bytes]] = [
 ]  # fmt: skip
 
 STATEMENTS = [
-    "DROP TABLE entry", "DROP TABLE head", "DROP VIEW budget", "DELETE FROM entry", "DELETE FROM head",
+    "DROP TABLE entry", "DROP TABLE head", "DROP TABLE budget", "DELETE FROM entry", "DELETE FROM head",
     "DELETE FROM entry WHERE number = {row}", "DELETE FROM entry WHERE kind = 'reservation'",
     "DELETE FROM entry WHERE number = (SELECT MAX(number) FROM entry)",
     "UPDATE entry SET number = number + 100 WHERE number = {row}",

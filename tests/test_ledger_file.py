@@ -150,7 +150,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         "statement",
         [
-            "DROP TABLE entry", "DROP TABLE head", "DROP VIEW budget", "DELETE FROM entry", "DELETE FROM head",
+            "DROP TABLE entry", "DROP TABLE head", "DROP TABLE budget", "DELETE FROM entry", "DELETE FROM head",
             "DELETE FROM entry WHERE number = 5", "DELETE FROM entry WHERE number = 3",
             "UPDATE entry SET number = 9 WHERE number = 5", "UPDATE entry SET kind = 'note' WHERE number = 5",
             "UPDATE entry SET body = replace(body, '3.0', '9.0')", "UPDATE entry SET digest = '' WHERE number = 2",
@@ -186,6 +186,14 @@ class TestDamage:
     def test_the_last_line_and_its_head_do_not_go_unnoticed(self, path: Path) -> None:
         edit(path, "DELETE FROM entry WHERE number = 5", "UPDATE head SET count = 4")
         with pytest.raises(Tampered, match="head has another checksum"):
+            Ledger(path)
+
+    def test_tables_that_would_break_at_the_next_write_are_refused(self, path: Path) -> None:
+        """Every line reads as it was, and a page of them is listed as free."""
+        body = bytearray(path.read_bytes())
+        body[32:40] = (2).to_bytes(4, "big") + (1).to_bytes(4, "big")
+        path.write_bytes(body)
+        with pytest.raises(Tampered, match="do not hold together"):
             Ledger(path)
 
     def test_a_newer_version_says_so(self, path: Path) -> None:
@@ -530,6 +538,32 @@ class TestErrors:
             seen_by_all.chmod(0o755)
 
     @pytest.mark.usefixtures("impatient")
+    @pytest.mark.parametrize("left", ["journal", "log"])
+    def test_what_only_a_writer_can_settle_is_told(self, path: Path, seen_by_all: Path, left: str) -> None:
+        copy = seen_by_all / "ledger.db"
+        if left == "log":
+            edit(path, "PRAGMA journal_mode = WAL")
+        else:
+            Path(f"{copy}-journal").write_bytes(b"left by somebody")
+        shutil.copy(path, copy)
+        if os.geteuid() == 0:
+            os.chown(copy, forked.NOBODY, forked.NOBODY)
+        copy.chmod(0o400)
+        seen_by_all.chmod(0o555)
+
+        def show() -> str:
+            with pytest.raises(InvalidInput, match="run `graphveil ledger show` once with write access"):
+                Ledger(copy)
+            return "told"
+
+        try:
+            assert forked.without_rights(show) == "told"
+        finally:
+            seen_by_all.chmod(0o755)
+        copy.chmod(0o600)
+        assert len(Ledger(copy).entries()) == 2
+
+    @pytest.mark.usefixtures("impatient")
     def test_showing_does_not_wait_for_the_write_lock_and_writing_says_it_is_locked(
         self, path: Path, graph: Graph
     ) -> None:
@@ -543,6 +577,12 @@ class TestErrors:
             with pytest.raises(InvalidInput, match="is locked"):
                 Ledger(path)
         assert len(Ledger(path).entries()) == 2
+
+    def test_nobody_else_writes_between_reading_and_writing(self, path: Path) -> None:
+        with LedgerFile(path).written(""), closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            assert other.execute("SELECT COUNT(*) FROM entry").fetchone() == (5,)
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
 
     def test_a_full_disk_reserves_nothing_and_says_so(self, tmp_path: Path, graph: Graph) -> None:
         disk = tmp_path / "disk"

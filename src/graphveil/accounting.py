@@ -3,7 +3,7 @@
 Claims are composed as privacy loss distributions (dp-accounting's PLD objects), both directions kept and
 the worse one reported. Claims that are exactly Gaussian compose in closed form first; a plan made of
 nothing else needs no discretisation at all. Every number is an upper bound: `epsilon` never reports less
-than the plan spends. `bracket` adds the matching lower bound of the discretisation.
+than the plan spends, and what doubles round off is added. `bracket` adds the matching lower bound.
 
 Hand-written: the choice of grid, the optimistic (lower) discretisation and one-sided calibration, which
 dp-accounting does not offer for arbitrary hockey-stick curves.
@@ -17,21 +17,21 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphveil.core import (
     Curve,
     Floats,
-    InvalidInput,
     Plan,
     Unsupported,
+    require_cost,
     require_delta,
     require_positive,
 )
-from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_delta
+from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_bounds, gaussian_delta
 
 _ORDERS: Floats = np.unique(np.concatenate([np.arange(2, 64), np.geomspace(64, 1024, 32).round()]))
 _PRECISION = 1e-3
@@ -47,12 +47,21 @@ _MENDED = 4e-3
 _TAIL = 1e-18
 """Mass beyond the grid that one use may carry to infinity."""
 _MOST_BINS = 1 << 21
+"""Nodes of one use's grid, about."""
+_MOST_LENGTH = 1 << 22
+"""Nodes of a composed grid: what would take more, and with it gigabytes, is composed on a coarser one."""
 _RANGE = 1 << 16
 """No loss above this is resolved; it counts as infinite."""
 _FLOAT_ERROR = 1e-13
 """Mass that one Fourier transform may misplace; see `_float_error`. It also pays for the tails that noise has on paper
 but not as drawn: Laplace beyond 74 scales (2^-106 of mass per entry, times e^epsilon at most), and geometric beyond 64
 (delta 2^-60 per contribution). Normal noise has its tails, so a plan that is exactly Gaussian sets nothing aside."""
+_ROUNDING = 2.0**-48
+"""Share by which a few dozen operations in doubles may be off, and what a Renyi divergence may lack; added."""
+_NUDGE = 2.0**-42
+"""First step, as a share, from an epsilon that doubles find towards one that is proven; see `_moved`."""
+_WIDE = 64.0
+"""Losses beyond this have fewer digits behind the point; see `_rounding`."""
 _LOWER_RANGE = 512.0
 """The lower bound ignores losses above this: e^loss must fit a double."""
 _GAUSSIAN, _RENYI, _SUMMED, _LEFT_OUT = 0.45, 0.35, 0.1, 0.1
@@ -64,6 +73,17 @@ _LEAST_NOISE = 1e-4
 """Calibration does not look below this."""
 
 Claims = tuple[tuple[Curve, int], ...]
+
+
+class _Cost(NamedTuple):
+    """An epsilon as doubles find it, which may be off in its last digits, and one that is not below the truth.
+
+    Calibration searches by the first, so that noise does not depend on how the last digits are made good; what is
+    reported, and must fit a budget, is the second.
+    """
+
+    found: float
+    proven: float
 
 
 def epsilon(plan: Plan, delta: float) -> float:
@@ -90,30 +110,38 @@ def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> flo
     if any(curve.infinite for claims in spending for curve, _ in claims):
         return math.inf
     together = _claims(step for plan in plans for step in plan.steps)
-    bounds = (
-        _gaussian_epsilon(_only_mu(together), _GAUSSIAN * delta) if _only_gaussian(together) else math.inf,
+    bound = min(
+        _gaussian_cost(_only_mu(together), _GAUSSIAN * delta).proven if _only_gaussian(together) else math.inf,
         _renyi_epsilon(spending, budget, delta),
-        _summed_epsilon(spending, _SUMMED * delta),
     )
-    return max(min(bounds), 0.0)
+    return max(min(bound, _summed_epsilon(spending, _SUMMED * delta, bound)), 0.0)
 
 
-def _summed_epsilon(plans: Iterable[Claims], delta: float) -> float:
-    """The i-th plan at delta / (i (i + 1)), a share that does not depend on how many will follow."""
+def _summed_epsilon(plans: Sequence[Claims], delta: float, most: float) -> float:
+    """The i-th plan at delta / (i (i + 1)), a share that does not depend on how many will follow.
+
+    Infinite where it would be above `most`, which is known sooner, and where a share is too small to resolve.
+    """
     try:
-        return sum(_epsilon(claims, delta / (i * (i + 1))) for i, claims in enumerate(plans, 1))
-    except Unsupported:  # a share that is too small to resolve proves nothing
+        if sum(_first_case(claims, delta) for claims in plans) > most:
+            return math.inf
+        each = (_epsilon(claims, delta / (i * (i + 1))) for i, claims in enumerate(plans, 1))
+        return math.fsum(each) * (1 + _ROUNDING)
+    except Unsupported:
         return math.inf
 
 
-def _renyi_epsilon(plans: Iterable[Claims], budget: float, delta: float) -> float:
+def _renyi_epsilon(spending: Sequence[Claims], budget: float, delta: float) -> float:
     """What the order of the budget proves, unless more is left out than its share of delta pays for."""
     order = _order_of(budget, delta)
     spent, lost = 0.0, 0.0
-    for curve, times in itertools.chain.from_iterable(plans):
+    for curve, times in itertools.chain.from_iterable(spending):
         one, left_out = _renyi(curve, order, _LEFT_OUT * delta / (1000 * times))
         spent, lost = spent + times * one, lost + times * left_out + _float_error(((curve, times),))
-    return float(spent + _conversion(np.array(order), _RENYI * delta)) if lost <= _LEFT_OUT * delta else math.inf
+    if lost > _LEFT_OUT * delta:
+        return math.inf
+    uses = sum(times for claims in spending for _, times in claims)
+    return _renyi_cost(float(spent + _conversion(np.array(order), _RENYI * delta)), uses).proven
 
 
 def _order_of(budget: float, delta: float) -> float:
@@ -134,17 +162,15 @@ def _renyi(curve: Curve, order: float, most: float) -> tuple[float, float]:
     e^{(a-1) rho} <= 1 + a (a-1) int_0^r (e^{(a-1)u} H(u) + e^{-au} H'(u)) du + (a-1) e^{-ar} H'(r).
     H falls, so its value at the left end of a cell bounds it there; Pr[loss > r] <= H(r - h) / (1 - e^{-h}).
     """
-    starts = 2.0 ** np.arange(-10, 9, 0.05)
-    both = curve.deltas(starts)
-    if both is None or curve.gdp() is not None:
+    if curve.deltas(np.zeros(1)) is None or curve.gdp() is not None:
         return float(_rdp_total(((curve, 1),), np.array([order]))[0]), 0.0
-    beyond = np.maximum(*both) / -np.expm1(-starts / 20)
+    starts = 2.0 ** np.arange(-10, 9, 0.05)
+    beyond = np.maximum(*_above(curve, starts)) / -np.expm1(-starts / 20)
     if beyond[-1] > most:
         return math.inf, 0.0
     first = int(np.argmax(beyond <= most))
     cells = np.linspace(0.0, starts[first] * 1.05, _CELLS + 1)
-    sides = curve.deltas(cells)
-    assert sides is not None
+    sides = _above(curve, cells)
     # Exponentials that end in infinity make the bound infinite, or none at all.
     with np.errstate(over="ignore", invalid="ignore"):
         up, down = (np.diff(np.exp(slope * cells)) / slope for slope in (order - 1, -order))
@@ -158,10 +184,17 @@ def _renyi(curve: Curve, order: float, most: float) -> tuple[float, float]:
     return math.log1p(max(moments)) / (order - 1), float(beyond[first])
 
 
+def _above(curve: Curve, at: Floats) -> tuple[Floats, Floats]:
+    """Both sides of a hockey-stick curve with all that doubles may have taken off them."""
+    both = curve.deltas(at)
+    assert both is not None
+    first, second = (side * (1 + _ROUNDING) + _rounding(curve) for side in both)
+    return first, second
+
+
 def delta(plan: Plan, epsilon: float) -> float:
     """Smallest delta we can prove for `plan` at `epsilon` (upper end)."""
-    if not epsilon >= 0:
-        raise InvalidInput(f"epsilon must be at least 0, got {epsilon!r}")
+    require_cost(epsilon, "epsilon")
     claims = _claims(plan.steps)
     if not claims or epsilon == math.inf:
         return 0.0
@@ -172,11 +205,13 @@ def delta(plan: Plan, epsilon: float) -> float:
 
 def _case_delta(claims: Claims, epsilon: float, rough: bool) -> float:
     if _only_gaussian(claims):
-        return float(gaussian_delta(np.array([epsilon]), _only_mu(claims))[0])
+        return gaussian_bounds(epsilon, _only_mu(claims) * (1 + _ROUNDING))[1]
     if not _has_deltas(claims):
         return _rdp_delta(claims, epsilon)
     lost = _float_error(claims)
-    return min(_refined(claims, lambda pld: float(pld.get_delta_for_epsilon(epsilon)) + lost, rough), 1.0)
+    share = _share(claims)
+    [found] = _refined(claims, lambda pld: (float(pld.get_delta_for_epsilon(epsilon - share)) + lost,), rough)
+    return min(found * (1 + share), 1.0)
 
 
 def bracket(plan: Plan, delta: float) -> tuple[float, float]:
@@ -184,8 +219,11 @@ def bracket(plan: Plan, delta: float) -> tuple[float, float]:
     upper = epsilon(plan, delta)
     if upper in (0.0, math.inf):
         return upper, upper
-    case = _worst_case(_claims(plan.steps), lambda case, rough: _case_epsilon(case, delta, rough))[0]
-    if _only_gaussian(case) or not _has_deltas(case):
+    case = _worst_case(_claims(plan.steps), lambda case, rough: _case_epsilon(case, delta, rough).proven)[0]
+    if _only_gaussian(case):
+        mu = _only_mu(case) * (1 - _ROUNDING)
+        return _moved(upper, lambda value: gaussian_bounds(value, mu)[0] >= delta, -1), upper
+    if not _has_deltas(case):
         return upper, upper
     return _lower_epsilon(case, delta, upper), upper
 
@@ -193,12 +231,19 @@ def bracket(plan: Plan, delta: float) -> tuple[float, float]:
 def _lower_epsilon(claims: Claims, delta: float, upper: float) -> float:
     """Refine the optimistic grid until it is close to `upper` or too fine."""
     lower, grid = 0.0, _align(claims, _first_grid(claims) / 4)
-    while True:
-        pld = _compose(claims, grid, pessimistic=False)
-        lower = max(lower, min(float(pld.get_epsilon_for_delta(delta + _float_error(claims))), upper))
+    most = (delta + _float_error(claims)) * (1 + _share(claims))
+    while (pld := _compose(claims, grid, pessimistic=False)) is not None:
+        found = min(float(pld.get_epsilon_for_delta(most)), upper)
+        lower = max(lower, _moved(found, partial(_tells, pld, most), -1) - _share(claims))
         grid = _align(claims, grid / 4)
         if lower > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
-            return lower
+            break
+    return lower
+
+
+def _tells(pld: Any, delta: float, epsilon: float) -> bool:
+    """Whether a composed PLD has at least this delta at `epsilon`."""
+    return bool(pld.get_delta_for_epsilon(epsilon) >= delta)
 
 
 def rdp_epsilon(plan: Plan, delta: float) -> float:
@@ -223,7 +268,7 @@ def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: flo
         return Calibrated(plan_of_noise(0.0), 0.0, _spent(plan_of_noise(0.0), delta))
     target = require_positive(epsilon, "epsilon")
     quiet = plan_of_noise(1.0)
-    if not any(math.isfinite(_first_case(plan_of_noise(noise), delta)) for noise in (1.0, 1e6)):
+    if not any(math.isfinite(_first_case(_claims(plan_of_noise(noise).steps), delta)) for noise in (1.0, 1e6)):
         exposed = "; ".join(f"step {step.name!r}: {step.why}" for step in quiet.steps if step.claim.infinite)
         if not exposed:
             raise Unsupported(
@@ -239,19 +284,20 @@ def calibrate(plan_of_noise: Callable[[float], Plan], epsilon: float, delta: flo
             raise Unsupported(f"this plan spends epsilon {spent:.4g} whatever the noise; {target:.4g} was asked")
         return Calibrated(quiet, 0.0, spent)
     # Checking every case that the claims cover is slow: search with one of them, then mend with all.
-    found = _search(lambda noise: _first_case(plan_of_noise(noise), delta), target, delta)
-    at_found = _spent(plan_of_noise(found), delta)
-    if at_found > target:
-        found, at_found = _mended(lambda noise: _spent(plan_of_noise(noise), delta), found, at_found, target)
-    return Calibrated(plan_of_noise(found), found, at_found)
+    chosen = _search(lambda noise: _first_case(_claims(plan_of_noise(noise).steps), delta), target, delta)
+    chosen = _mended(lambda noise: _spent(plan_of_noise(noise), delta, proven=False), chosen, target)
+    chosen = _mended(lambda noise: _spent(plan_of_noise(noise), delta), chosen, target)
+    return Calibrated(plan_of_noise(chosen), chosen, _spent(plan_of_noise(chosen), delta))
 
 
-def _mended(spent: Callable[[float], float], low: float, at_low: float, target: float) -> tuple[float, float]:
-    """From a noise that is slightly too small to one that is hardly too large, in few evaluations of `spent`."""
-    high, at_high = low, at_low
+def _mended(spent: Callable[[float], float], noise: float, target: float) -> float:
+    """The noise if it spends at most the target, else one that is hardly too large, in few evaluations of `spent`."""
+    high, at_high = noise, spent(noise)
+    if at_high <= target:
+        return noise
     while at_high > target:
         low, at_low = high, at_high
-        high = low * min(at_low / target, 2.0) ** 1.1
+        high = low * min(max(at_low / target, 1 + _CLOSE / 100), 2.0) ** 1.1
         at_high = spent(high)
     for _ in range(6):
         if at_high >= target * (1 - _MENDED):
@@ -262,19 +308,18 @@ def _mended(spent: Callable[[float], float], low: float, at_low: float, target: 
             high, at_high = middle, at_middle
         else:
             low, at_low = middle, at_middle
-    return high, at_high
+    return high
 
 
-def _spent(plan: Plan, delta: float) -> float:
-    return _epsilon(_claims(plan.steps), delta)
+def _spent(plan: Plan, delta: float, proven: bool = True) -> float:
+    return _epsilon(_claims(plan.steps), delta, proven)
 
 
-def _first_case(plan: Plan, delta: float) -> float:
-    """Epsilon of one of the cases that the plan's claims cover: a lower bound that is quick to search with."""
-    claims = _claims(plan.steps)
+def _first_case(claims: Claims, delta: float) -> float:
+    """Epsilon of one of the cases that the claims cover: a lower bound that is quick to search with."""
     while parts := _refine(claims):
         claims = parts[0]
-    return _epsilon(claims, delta)
+    return _epsilon(claims, delta, proven=False)
 
 
 def _search(spent: Callable[[float], float], target: float, delta: float) -> float:
@@ -341,12 +386,18 @@ def _only_mu(claims: Claims) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _epsilon(claims: Claims, delta: float) -> float:
+def _epsilon(claims: Claims, delta: float, proven: bool = True) -> float:
+    """What is reported, or what calibration searches by; see `_Cost`."""
     if not claims:
         return 0.0
     if any(curve.infinite for curve, _ in claims):
         return math.inf
-    return _worst_case(claims, lambda case, rough: _case_epsilon(case, delta, rough))[1]
+
+    def cost(case: Claims, rough: bool) -> float:
+        one = _case_epsilon(case, delta, rough)
+        return one.proven if proven else one.found
+
+    return _worst_case(claims, cost)[1]
 
 
 def _worst_case(claims: Claims, cost: Callable[[Claims, bool], float]) -> tuple[Claims, float]:
@@ -383,11 +434,11 @@ def _refine(claims: Claims) -> list[Claims]:
 
 
 @lru_cache(maxsize=4096)
-def _case_epsilon(claims: Claims, delta: float, rough: bool) -> float:
+def _case_epsilon(claims: Claims, delta: float, rough: bool) -> _Cost:
     if _only_gaussian(claims):
-        return _gaussian_epsilon(_only_mu(claims), delta)
+        return _gaussian_cost(_only_mu(claims), delta)
     if not _has_deltas(claims):
-        return _rdp_epsilon(claims, delta)
+        return _renyi_cost(_rdp_epsilon(claims, delta), sum(times for _, times in claims))
     lost = _float_error(claims)
     if delta <= 2 * lost:
         raise Unsupported(
@@ -395,10 +446,35 @@ def _case_epsilon(claims: Claims, delta: float, rough: bool) -> float:
             f"use {10 * lost:.0e} or more"
         )
     if _out_of_reach(claims) >= delta:
-        return math.inf
+        return _Cost(math.inf, math.inf)
     if sum(times * _distance(curve) for curve, times in claims) <= delta - lost:
-        return 0.0
-    return _refined(claims, lambda pld: float(pld.get_epsilon_for_delta(delta - lost)), rough)
+        return _Cost(0.0, 0.0)
+    return _Cost(*_refined(claims, lambda pld: _read(pld, delta - lost, _share(claims)), rough))
+
+
+def _read(pld: Any, delta: float, share: float) -> _Cost:
+    """Epsilon of a composed PLD. Its library adds up the losses node by node, which drifts; delta is read afresh.
+
+    Curves that are too low by a share w are those of e^w times the measure: n uses lose n w of epsilon and of delta.
+    """
+    found = float(pld.get_epsilon_for_delta(delta))
+    least = delta * (1 - share)
+    return _Cost(found, _moved(found, lambda value: pld.get_delta_for_epsilon(value) <= least, 1) + share)
+
+
+def _share(claims: Claims) -> float:
+    """By what share, in all, the curves of a composition may be too low; see `_rounding` for what is no share."""
+    return _ROUNDING * sum(times for _, times in claims)
+
+
+def _moved(value: float, holds: Callable[[float], bool], way: int, least: float = _ROUNDING) -> float:
+    """`value`, moved up (`way` 1) or down (-1) until it `holds`, in steps that double. There is nothing below 0."""
+    step = _NUDGE * value or least
+    while value < math.inf and not holds(value):
+        if way < 0 and value == 0:
+            break
+        value, step = max(value + way * step, 0.0), 2 * step
+    return value
 
 
 def _distance(curve: Curve) -> float:
@@ -420,10 +496,24 @@ def _out_of_reach(claims: Claims) -> float:
 def _float_error(claims: Claims) -> float:
     """Mass that the transforms of a composition may misplace; taken off delta before it is used.
 
-    Raising a transform to the power `times` multiplies its relative rounding error by `times`. Against
-    closed forms the error stays ten times below this allowance.
+    Raising a transform to the power `times` multiplies its relative rounding error by `times`, and every use has a
+    curve that was rounded. Against closed forms the error stays ten times below this allowance.
     """
-    return _FLOAT_ERROR + 2.0**-52 * sum(times for _, times in claims)
+    return _FLOAT_ERROR + sum(times * _rounding(curve) for curve, times in claims)
+
+
+def _rounding(curve: Curve) -> float:
+    """How far rounding may put one use's hockey-stick curve below the truth where it is near 0, and so no share of it.
+
+    Losses keep 52 bits, at best of 1, and a curve falls by at most what the loss grows.
+    """
+    return 2.0**-52 * max(_support(curve) / _WIDE, 1.0)
+
+
+def _gaussian_cost(mu: float, delta: float) -> _Cost:
+    """Exact conversion of mu-GDP, found in doubles and proven in long arithmetic for a mu whose last bits are ours."""
+    found, most = _gaussian_epsilon(mu, delta), mu * (1 + _ROUNDING)
+    return _Cost(found, _moved(found, lambda value: gaussian_bounds(value, most)[1] <= delta, 1, _NUDGE * mu))
 
 
 def _gaussian_epsilon(mu: float, delta: float) -> float:
@@ -437,8 +527,8 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while excess(high):
         low, high = high, high * 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
+    # Between neighbouring doubles there is no middle.
+    while high - low > 1e-12 * high and low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if excess(middle) else (low, middle)
     return high
 
@@ -477,24 +567,39 @@ def _rdp_epsilon(claims: Claims, delta: float) -> float:
     return max(float(np.min(spent)), 0.0)
 
 
+def _renyi_cost(found: float, uses: int) -> _Cost:
+    """With what the divergences of so many uses may lack, and their sum with log(1/delta), which is below 2^10."""
+    return _Cost(found, found * (1 + _ROUNDING) + (uses + 2**10) * _ROUNDING if found > 0 else found)
+
+
 def _rdp_delta(claims: Claims, epsilon: float) -> float:
     orders = _orders(claims)
     log_delta = (orders - 1) * (_rdp_total(claims, orders) - epsilon - _saved(claims, orders))
     return min(float(np.exp(np.min(log_delta))), 1.0)
 
 
-def _refined(claims: Claims, read: Callable[[Any], float], rough: bool) -> float:
-    """Read a number off the composed PLD, halving the grid until it settles. Coarser is only larger: `rough` stops."""
+def _refined(claims: Claims, read: Callable[[Any], tuple[float, ...]], rough: bool) -> tuple[float, ...]:
+    """Read numbers off the composed PLD, halving the grid until the first settles.
+
+    Coarser is only larger: `rough` stops at once, and what is too long for a grid is composed on a coarser one.
+    """
     grid = _align(claims, _first_grid(claims))
-    value = read(_compose(claims, grid, pessimistic=True))
+    while (pld := _compose(claims, grid, pessimistic=True)) is None:
+        if _bins(claims, grid) < 2:
+            uses = sum(times for _, times in claims)
+            raise Unsupported(f"{uses:,} uses take too much memory to charge; plan fewer of them")
+        grid = _align(claims, grid * 4)
+    values = read(pld)
     for _ in range(0 if rough else 8):
         grid = _align(claims, grid / 2)
-        finer = read(_compose(claims, grid, pessimistic=True))
-        settled = math.isfinite(value) and value - finer <= _PRECISION * finer
-        value = min(value, finer)
+        if (pld := _compose(claims, grid, pessimistic=True)) is None:
+            break
+        finer = read(pld)
+        settled = math.isfinite(values[0]) and values[0] - finer[0] <= _PRECISION * finer[0]
+        values = tuple(map(min, values, finer))
         if settled or _bins(claims, grid) > _MOST_BINS >> 1:
             break
-    return value
+    return values
 
 
 def _first_grid(claims: Claims) -> float:
@@ -511,8 +616,11 @@ def _bins(claims: Claims, grid: float) -> float:
 
 
 def _align(claims: Claims, grid: float) -> float:
-    """The next finer grid that has a claim's point mass on a node, where splitting it would cost most."""
-    atoms = [atom for curve, _ in claims if (atom := curve.atom()) is not None]
+    """The next finer grid that has a claim's point mass on a node, where splitting it would cost most.
+
+    A point mass within the first cell is of no account, and would make the grid as fine as itself.
+    """
+    atoms = [atom for curve, _ in claims if (atom := curve.atom()) is not None and atom >= grid]
     return atoms[0] / math.ceil(atoms[0] / grid) if atoms else grid
 
 
@@ -538,16 +646,34 @@ def _support(curve: Curve) -> float:
 
 
 def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:
-    """PLD of all claims on one grid."""
-    total = None
+    """PLD of all claims on one grid; None if it would have too many nodes, which is known before they are computed."""
+    total, length = None, 0.0
     for curve, times in claims:
         one = _pld(curve, grid, pessimistic)
+        length += max(_length(side, times) for side in (one._pmf_remove, one._pmf_add))
+        if length > _MOST_LENGTH:
+            return None
         with warnings.catch_warnings():
             # Its tail bounds overflow to infinity for large orders, which only makes them unused.
             warnings.simplefilter("ignore", RuntimeWarning)
             many = one.self_compose(times) if times > 1 else one
         total = many if total is None else total.compose(many)
     return total
+
+
+def _length(pmf: Any, times: int) -> float:
+    """About how many nodes `times` uses take. The library keeps mean +- (n t var / 2 + 35 / t) at its best t.
+
+    Its t are 1/k to 20/k for k nodes of one use, and 35 is -log of the mass beyond.
+    """
+    size = len(pmf._probs)
+    if times == 1:
+        return size
+    nodes = np.arange(size)
+    mean = float(nodes @ pmf._probs)
+    variance = float((nodes - mean) ** 2 @ pmf._probs)
+    orders = np.arange(1, 21) / size
+    return min(float(times * size), 2 * float(np.min(times * orders * variance / 2 + 35 / orders)))
 
 
 def _pld(curve: Curve, grid: float, pessimistic: bool) -> Any:

@@ -29,6 +29,9 @@ UNLABELLED = -1
 ROLES = ("train", "val", "test")
 """The parts of a split."""
 
+MOST_USES = 10**15
+"""A step that runs more often cannot be counted in doubles."""
+
 
 class GraphveilError(Exception):
     """Base of every error that graphveil raises on purpose."""
@@ -137,10 +140,27 @@ def parse(kind: type[E], value: E | str, what: str) -> E:
         raise InvalidInput(f"unknown {what} {value!r}; use one of: {known}") from None
 
 
+def is_number(value: object) -> bool:
+    """Whether it is a real number, or infinity, and fits a double. NaN is none, and neither are True and False."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:
+        return False
+
+
+def quoted(value: object) -> str:
+    """A value for an error message, cut short. Python refuses to write out whole numbers of thousands of digits."""
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return f"a whole number of {value.bit_length()} bits"
+    return repr(value)[:80]
+
+
 def require_positive(value: float, what: str) -> float:
     """A finite number above zero, or a clear error."""
-    if not (isinstance(value, int | float | np.integer | np.floating) and math.isfinite(value) and value > 0):
-        raise InvalidInput(f"{what} must be a finite number above 0, got {value!r}")
+    if not (is_number(value) and 0 < value < math.inf):
+        raise InvalidInput(f"{what} must be a finite number above 0, got {quoted(value)}")
     return float(value)
 
 
@@ -149,7 +169,7 @@ def require_whole(owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise InvalidInput(f"{name} must be a whole number, got {value!r}")
+            raise InvalidInput(f"{name} must be a whole number, got {quoted(value)}")
 
 
 def require_seed(seed: object) -> int:
@@ -161,15 +181,15 @@ def require_seed(seed: object) -> int:
 
 def require_cost(value: float, what: str) -> float:
     """A number of at least zero, infinity included, or a clear error. NaN would be charged as nothing."""
-    if not (isinstance(value, int | float) and value >= 0):
-        raise InvalidInput(f"{what} must be a number of at least 0, got {value!r}")
+    if not (is_number(value) and value >= 0):
+        raise InvalidInput(f"{what} must be a number of at least 0, got {quoted(value)}")
     return float(value)
 
 
 def require_delta(delta: float) -> float:
     """A delta strictly between 0 and 1, or a clear error."""
-    if not (isinstance(delta, int | float) and 0 < delta < 1):
-        raise InvalidInput(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    if not (is_number(delta) and 0 < delta < 1):
+        raise InvalidInput(f"delta must lie strictly between 0 and 1, got {quoted(delta)}")
     return float(delta)
 
 
@@ -325,8 +345,9 @@ class Step:
     refuted: str = ""
 
     def __post_init__(self) -> None:
-        if self.times < 1:
-            raise InvalidInput(f"step {self.name!r} must run at least once, got times={self.times}")
+        require_whole(self, "times")
+        if not 1 <= self.times <= MOST_USES:
+            raise InvalidInput(f"step {self.name!r} must run 1 to {MOST_USES:.0e} times, got {quoted(self.times)}")
 
 
 @dataclass(frozen=True)

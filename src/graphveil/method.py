@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
 
-from graphveil.core import Adjacency, Described, Plan, Reading, Unit, Unsupported
+from graphveil.core import Adjacency, Described, InvalidInput, Plan, Reading, Unit, Unsupported, is_number, quoted
 
 if TYPE_CHECKING:
     from graphveil.arcs import Csr
@@ -45,6 +46,15 @@ class Method(Described):
     serves: ClassVar[Serves] = Serves.RELEASED
     needs_public: ClassVar[bool] = False
     """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Refuses settings of another kind than their defaults, before anything is computed from them."""
+        known = {item.name: item.default for item in fields(cls)}
+        for name, value in (*zip(known, values, strict=False), *named.items()):
+            if name in known and not _alike(value, known[name]):
+                kind = "a finite number" if isinstance(known[name], float) else f"of type {type(known[name]).__name__}"
+                raise InvalidInput(f"{cls.name()}: {name} must be {kind}, got {quoted(value)}")
+        return super().__new__(cls)
 
     @abstractmethod
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -81,3 +91,14 @@ class Method(Described):
     def specimens(cls) -> tuple[Self, ...]:
         """Small, quick instances for the conformance tests."""
         return (cls(),)
+
+
+def _alike(value: object, default: object) -> bool:
+    """Whether a setting is of the kind of its default, and fits 64 bits. A whole number will do for any number."""
+    if isinstance(default, float):
+        return is_number(value) and abs(value) < math.inf  # type: ignore[arg-type]  # a number
+    if not isinstance(default, int | str):
+        return True  # a setting that has parts is checked by its method
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        return False
+    return isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool)

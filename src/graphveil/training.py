@@ -23,6 +23,7 @@ from graphveil.core import (
     Reading,
     Unit,
     Unsupported,
+    is_number,
     parse,
     require_delta,
     require_positive,
@@ -263,7 +264,7 @@ def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: f
     if (epsilon is None) == (noise is None):
         raise InvalidInput("give exactly one of epsilon (the noise is calibrated) and noise (the epsilon follows)")
     if noise is not None:
-        return _require_drawable(require_positive(noise, "noise") if noise != 0 else 0.0)
+        return _require_drawable(0.0 if is_number(noise) and noise == 0 else require_positive(noise, "noise"))
     assert epsilon is not None
     if epsilon != math.inf:
         require_positive(epsilon, "epsilon")

@@ -4,28 +4,95 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.special import log_ndtr
+from mpmath.ctx_mp import MPContext
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
 from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from graphveil.graph import Sealed
     from graphveil.noise import Source
 
 
+_SMALL, _LARGE = 2.0**-10, 2.0**7
+"""Between these mu the two terms of delta are subtracted as logarithms; outside they have too few digits in common."""
+_FAR = 40
+"""Phi(-40) is below the smallest double."""
+
+
 def gaussian_delta(epsilons: Floats, mu: float) -> Floats:
-    """H_{e^epsilon}(N(mu,1) || N(0,1)) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), stable in both tails."""
+    """H_{e^epsilon}(N(mu,1) || N(0,1)) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), stable in both tails.
+
+    Rounded to nearest, not up: it may lie 2^-51 max(1, mu/8) below the truth, which the accountant pays for wherever it
+    composes. `gaussian_bounds` has the truth between its ends.
+    """
     if mu == 0:
         return np.asarray(-np.expm1(np.minimum(epsilons, 0.0)))
+    if not _SMALL <= mu <= _LARGE:
+        return _mirrored(epsilons, _narrow if mu < _SMALL else _wide, mu)
     first = log_ndtr(mu / 2 - epsilons / mu)
     second = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
     return np.asarray(np.exp(first) * -np.expm1(np.minimum(second - first, 0.0)))
+
+
+def _mirrored(epsilons: Floats, delta: Callable[[Floats, float], Floats], mu: float) -> Floats:
+    """The curve whose half e >= 0 is `delta`: H_{e^e} = 1 - e^e + e^e H_{e^-e}."""
+    below = np.minimum(epsilons, 0.0)
+    return np.asarray(np.exp(below) * delta(np.abs(epsilons), mu) - np.expm1(below))
+
+
+def _narrow(epsilons: Floats, mu: float) -> Floats:
+    """phi(a) int_a^b (1 - x R(x)) dx with a, b = e/mu -+ mu/2 and Mills' ratio R, by Gauss' rule of two points."""
+    middle, apart = np.minimum(epsilons, 2 * _FAR * mu) / mu, mu / math.sqrt(12)
+    rates = (1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)) for x in (middle - apart, middle + apart))
+    return np.asarray(np.exp(-((middle - mu / 2) ** 2) / 2) * (mu / math.sqrt(8 * math.pi)) * sum(rates))
+
+
+def _wide(epsilons: Floats, mu: float) -> Floats:
+    """Phi(-a) - phi(a) R(b) with a, b = e/mu -+ mu/2: no exponential overflows."""
+    near, beyond = np.clip(epsilons / mu - mu / 2, -_FAR, _FAR), epsilons / mu + mu / 2
+    # Near the smallest double the two terms underflow one after the other.
+    return np.asarray(np.maximum(ndtr(-near) - np.exp(-(near**2) / 2) * erfcx(beyond / math.sqrt(2)) / 2, 0.0))
+
+
+def gaussian_bounds(epsilon: float, mu: float) -> tuple[float, float]:
+    """(lower, upper) around delta(epsilon; mu) for epsilon >= 0: the doubles next to its value to a hundred digits."""
+    if mu == 0 or epsilon == math.inf:
+        return 0.0, 0.0
+    if mu == math.inf:
+        return 1.0, 1.0
+    near = Fraction(epsilon) / Fraction(mu) - Fraction(mu) / 2
+    if abs(near) > _FAR:
+        return (0.0, math.ulp(0.0)) if near > 0 else (math.nextafter(1.0, 0.0), 1.0)
+    # The terms have as many digits in common as mu has zeros; with a large mu the second is below the last digit.
+    digits = _digits(100 if mu > 1e-30 else 450)
+    value = _tail(digits, near)
+    if mu < 1e20:
+        value -= digits.exp(epsilon) * _tail(digits, near + Fraction(mu))
+    return math.nextafter(float(value), 0.0), min(math.nextafter(float(value), math.inf), 1.0)
+
+
+@lru_cache
+def _digits(count: int) -> Any:
+    """Arithmetic of `count` decimal digits. Nobody changes its precision afterwards, so threads may share it."""
+    digits = MPContext()
+    digits.dps = count
+    return digits
+
+
+def _tail(digits: Any, x: Fraction) -> Any:
+    """Phi(-x)."""
+    return digits.erfc(digits.mpf(x.numerator) / x.denominator / digits.sqrt(2)) / 2
 
 
 @dataclass(frozen=True)

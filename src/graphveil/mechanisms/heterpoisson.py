@@ -149,7 +149,7 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
         H_{e^l}(Q || P)   = sum_i w_i delta_G(e_i; s_i)
         H_{e^-l}(P || Q)  = e^-l sum_i w_i e^{e_i} delta_G(-e_i; s_i).
     """
-    chances, survival = _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
+    chances, survival = _chances(replace(curve, noise=1.0, overlap=False))
     kept = survival[:, :-1] - survival[:, 1:]
     moves, x, density, up, down = _table(curve.noise, kept.shape[1])
     # moves are 0, 1/2, 1, 3/2, ...: whole ones when z is not central, else 1/2 or, with overlaps, k + 1/2.
@@ -179,6 +179,12 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
 def _joined(chances: Floats, starts: Ids, groups: list[tuple[Floats, Floats]]) -> Points:
     losses, divergences = zip(*groups, strict=True)
     return chances, starts, np.concatenate(losses), np.concatenate(divergences)
+
+
+@lru_cache(maxsize=32)
+def _chances(curve: HeterPoissonCurve) -> tuple[Floats, Floats]:
+    """What of a curve does not depend on its noise, so that a calibration computes it once."""
+    return _one_degree(curve) if curve.low == curve.high else _many_degrees(curve)
 
 
 def _one_degree(curve: HeterPoissonCurve) -> tuple[Floats, Floats]:

@@ -41,7 +41,9 @@ def require_rate(rate: float) -> None:
 
 def inner_epsilon(epsilons: Floats, rate: float) -> tuple[NDArray[np.bool_], Floats]:
     """Where e^epsilon > 1 - rate, and there the solution of e^inner = (e^epsilon - 1 + rate)/rate."""
-    near = np.expm1(np.minimum(epsilons, 1.0)) + rate
+    # Of two ways to write e^e - 1 + q each keeps the digits that the other loses.
+    steep = np.exp(np.minimum(epsilons, 0.0)) - (1 - rate)
+    near = np.where(epsilons < -math.log(2), steep, np.expm1(np.minimum(epsilons, 1.0)) + rate)
     live = near > 0
     # Far from zero the exponential would overflow; e^e - 1 + q = e^e (1 - (1-q) e^-e).
     far = epsilons + np.log1p((rate - 1) * np.exp(-np.maximum(epsilons, 1.0)))
@@ -57,7 +59,7 @@ def amplified(base: Curve, rate: float, epsilons: Floats) -> tuple[Floats, Float
     if up is None or down is None:
         raise InvalidInput(f"{type(base).__name__} has no hockey-stick curve to amplify")
     remove = np.where(live, rate * up[0], -np.expm1(np.minimum(epsilons, 0.0)))
-    kept = 1 - (1 - rate) * np.exp(np.where(live_back, epsilons, 0.0))
+    kept = 1 - (1 - rate) * np.exp(np.where(live_back, np.minimum(epsilons, 700.0), 0.0))
     add = np.where(live_back, kept * down[1], 0.0)
     return np.clip(remove, 0.0, 1.0), np.clip(add, 0.0, 1.0)
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Mechanism, Query
-from graphveil.mechanisms.dominating_pair import DominatingPair
+from graphveil.core import Curve, InvalidInput, Mechanism, Query
+from graphveil.mechanisms.dominating_pair import PureCurve, response
 
 if TYPE_CHECKING:
     from graphveil.graph import Sealed
     from graphveil.noise import Source
+
+_LARGEST = 32.0
+"""Beyond this epsilon a double has too few digits for the chance of a lie: nothing finite is claimed."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,14 @@ class RandomisedResponse(Mechanism):
         first, second = (query(sealed).clamp(0, self.categories - 1) for sealed in (here, there))
         return self.epsilon * float((answer == first).sum() - (answer == second).sum())
 
-    def curve(self, sensitivity: float) -> DominatingPair:
+    def curve(self, sensitivity: float) -> Curve:
         """`sensitivity`: how many answers a neighbour changes; only one is covered by this curve."""
         if sensitivity != 1:
             raise InvalidInput("a neighbour that changes several answers must be charged as several steps")
-        lie = (1 - self.truth) / (self.categories - 1)
-        rest = (0.0,) if self.categories == 2 else ((self.categories - 2) * lie,)
-        return DominatingPair((self.truth, lie, *rest), (lie, self.truth, *rest))
+        if self.epsilon > _LARGEST:
+            return PureCurve(math.inf)
+        # A coin is off by 2^-53, which is a larger share of a rarer lie.
+        return response(self.epsilon + 2.0**-52 * (1 + math.exp(self.epsilon)), self.categories)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

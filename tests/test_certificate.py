@@ -238,7 +238,7 @@ class TestSaving:
         monkeypatch.setattr(Path, "write_bytes", failing)
         for target in (folder, folder.parent / "fresh"):
             written.clear()
-            with pytest.raises(OSError, match="disk full"):
+            with pytest.raises(InvalidInput, match="disk full"):
                 release.save(target)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         assert [path.name for path in folder.parent.iterdir()] == [folder.name]

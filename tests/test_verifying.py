@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil.certificate import SCHEMA
+from graphveil.certificate import SCHEMA, require_replaceable
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered
 from graphveil.folders import write_public
@@ -123,7 +123,9 @@ def test_a_method_of_ones_own_is_loaded_if_it_is_imported(graph: Graph, tmp_path
     assert isinstance(gv.load(saved).method, Mine)
     text = (saved / "release.json").read_text()
     contents = {name: (saved / name).read_bytes() for name in ("weights.safetensors", "card.txt")}
-    write_public(saved, {**contents, "release.json": text.replace('"Mine"', '"Yours"').encode()}, SCHEMA)
+    write_public(
+        saved, {**contents, "release.json": text.replace('"Mine"', '"Yours"').encode()}, SCHEMA, require_replaceable
+    )
     with pytest.raises(Tampered, match="import the module that defines it"):
         gv.load(saved)
 

@@ -21,6 +21,7 @@ from graphveil.bounds import Finding, Law, Scores, finding
 from graphveil.certificate import Release, audited, load
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, parse, require_delta, require_seed
 from graphveil.engine import Engine, using
+from graphveil.folders import require_folder
 from graphveil.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.method import Method
@@ -128,6 +129,8 @@ def audit(
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < 2:
         raise InvalidInput(f"an audit needs at least 2 runs, one on each graph, got {runs!r}")
     require_seed(seed)
+    if folder is not None:
+        require_folder(Path(folder), Path(folder), private=True)
     release = subject if isinstance(subject, Release) else None
     if isinstance(subject, str | os.PathLike):
         release = load(subject)

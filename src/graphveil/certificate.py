@@ -7,7 +7,9 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +17,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from graphveil import accounting, discover
 from graphveil.arcs import Csr, Ids
@@ -36,10 +38,12 @@ from graphveil.core import (
     plain,
     require_delta,
     rounded,
+    timely,
 )
-from graphveil.folders import MANIFEST, parse_json, read_public, require_only, require_schema, write_public
+from graphveil.folders import CARD, MANIFEST, read_public, require_only, write_public
 from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
+from graphveil.untrusted import parse_json, require_agreement, require_plain, require_schema
 
 if TYPE_CHECKING:
     from graphveil.bounds import Finding
@@ -56,10 +60,32 @@ READABLE = (UNTRACED, SCHEMA)
 _MOST_GENERATIONS = 16
 """Releases that may be made of one another in turn: their certificates nest in one file."""
 
+_MOST_MEMBERS = 64
+"""Certificates in one file at most, this one and all that it descends from."""
+
+PATIENCE = 60.0
+"""Seconds that the plans of one file may take to be charged; the slowest of our own took 14."""
+
+_MOST_STEPS = 1000
+_MOST_TIMES = 10**6
+"""Steps of a plan, and uses of a step, at most, when it comes from a file: charging more could take for ever."""
+
+_MOST_NODES = 10**12
+_MOST_WEIGHTS = 1 << 27
+"""Nodes, and features times classes, at most in a file: weights are tried on zeros of such a size."""
+
+_FIRST_FACTS = (
+    "dataset", "split", "split_hash", "noise", "source", "secure", "seed", "version", "created", "ledger_entry",
+    "public",
+)  # fmt: skip
+"""What the first version of a file said of where a release came from."""
+
 _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
 
-_FILES = ("release.json", "weights.safetensors", "card.txt")
+_UNTRACED = "made by a version that did not record what a release descends from"
+
+_FILES = ("release.json", "weights.safetensors", CARD)
 _AUDIT = "audit.json"
 """There if the release was audited."""
 
@@ -149,9 +175,10 @@ class Certificate:
         origin = self.provenance
         if (origin.released and not origin.descends) or (origin.descends and not self.parents):
             raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
-        if self.generations > _MOST_GENERATIONS:
+        if self.generations > _MOST_GENERATIONS or self.members > _MOST_MEMBERS:
             raise InvalidInput(
-                f"this release would descend from {_MOST_GENERATIONS} generations of others; train on the data instead"
+                f"this release would descend from {_MOST_GENERATIONS} generations of others, or {_MOST_MEMBERS} in "
+                "all; train on the data instead"
             )
         if self.sound is None:
             if self.plan.reading is Reading.PUBLISHED:
@@ -180,6 +207,11 @@ class Certificate:
     def generations(self) -> int:
         """How many releases, one made of the other, led to this one."""
         return 1 + max((parent.generations for parent in self.parents), default=0)
+
+    @cached_property
+    def members(self) -> int:
+        """This certificate and all that it descends from, each as often as it was handed down."""
+        return 1 + sum(parent.members for parent in self.parents)
 
     @cached_property
     def ancestry(self) -> tuple[Certificate, ...]:
@@ -271,8 +303,8 @@ class Certificate:
                 found.append(f"seeded noise can be subtracted by whoever knows the seed: NOT FOR RELEASE{which}")
             if not origin.traced:
                 found.append(
-                    "made by a version that did not record what a release descends from: if it came from `infer`, or "
-                    f"was trained on a released graph, more was revealed than is said here{which}"
+                    f"{_UNTRACED}: if it came from `infer`, or was trained on a released graph, more was revealed than "
+                    f"is said here{which}"
                 )
         return found
 
@@ -294,11 +326,12 @@ class Certificate:
         }
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
+    def from_json(cls, text: str | bytes) -> Certificate:
         """Rebuild and check a certificate; raises `Tampered` when the numbers do not follow from the plan."""
         return cls.rebuild(parse_json(text, READABLE))
 
     @classmethod
+    @timely(PATIENCE)
     def rebuild(cls, described: Any) -> Certificate:
         """Inverse of `describe`."""
         try:
@@ -313,12 +346,24 @@ class Certificate:
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
             spent = (made.epsilon, made.sound_epsilon)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, Unsupported) as error:
+        except Tampered:
+            raise
+        # Whatever else breaks while a stranger's plan is charged, the file did it.
+        except Exception as error:
             raise Tampered(f"the certificate is incomplete or altered: {error!r}") from error
         for said, true in zip(stated, spent, strict=True):
             if not math.isclose(said, true, rel_tol=1e-6):
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
+        require_agreement(described, _in_version(made.describe(), described["schema"]), "the certificate")
         return made
+
+
+def _in_version(said: dict[str, Any], schema: int) -> dict[str, Any]:
+    """What `Certificate.describe` says, as a file of another version has it."""
+    if schema == SCHEMA:
+        return said
+    facts = {name: said["provenance"][name] for name in _FIRST_FACTS}
+    return {**{name: said[name] for name in said if name != "parents"}, "schema": schema, "provenance": facts}
 
 
 def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
@@ -331,6 +376,10 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         whole = isinstance(value, tuple) and all(type(size) is int and size >= 0 for size in value)
         if not whole and type(value) not in (get_args(kind) or (kind,)):
             raise TypeError(f"{name} is {value!r}")
+    if made.sizes:
+        nodes, features, classes = made.sizes
+        if nodes > _MOST_NODES or features * classes > _MOST_WEIGHTS:
+            raise Tampered(f"no graph has {nodes:,} nodes, {features:,} features and {classes:,} classes")
     return made
 
 
@@ -411,23 +460,30 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def rebuild_plan(described: dict[str, Any]) -> Plan:
-    """Inverse of `describe_plan`; runs no code from the file."""
-    near = described["adjacency"]
-    adjacency = Adjacency(Unit(near["unit"]), Relation(near["relation"]), bool(near["undirected"]))
-    steps = tuple(
-        Step(
-            name=step["name"],
-            act=discover.rebuild_mechanism(step["act"]),
-            claim=discover.rebuild_curve(step["claim"]),
-            times=int(step["times"]),
-            why=step["why"],
-            assumes=tuple(step["assumes"]),
-            refuted=step["refuted"],
-        )
-        for step in described["steps"]
-    )
-    return Plan(adjacency, Reading(described["reading"]), steps)
+def rebuild_plan(described: Any) -> Plan:
+    """Inverse of `describe_plan`; runs no code from the file. What no method would plan is `Tampered`."""
+    try:
+        require_plain(described)
+        near = described["adjacency"]
+        kinds = {"unit": Unit(near["unit"]), "relation": Relation(near["relation"])}
+        adjacency = Adjacency(**discover.require_fields(Adjacency, {**near, **kinds}))
+        if len(described["steps"]) > _MOST_STEPS:
+            raise Tampered(f"a saved plan of {len(described['steps']):,} steps; at most {_MOST_STEPS:,} are charged")
+        return Plan(adjacency, Reading(described["reading"]), tuple(map(_rebuild_step, described["steps"])))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Tampered(f"a saved plan is incomplete or altered: {error!r}") from error
+
+
+def _rebuild_step(described: dict[str, Any]) -> Step:
+    parts = {
+        "act": discover.rebuild_mechanism(described["act"]),
+        "claim": discover.rebuild_curve(described["claim"]),
+        "assumes": tuple(described["assumes"]),
+    }
+    made = Step(**discover.require_fields(Step, {**described, **parts}))
+    if made.times > _MOST_TIMES:
+        raise Tampered(f"a saved step runs {made.times:,} times; at most {_MOST_TIMES:,} are charged")
+    return made
 
 
 @dataclass(frozen=True)
@@ -583,18 +639,20 @@ class Release:
         return score(self.predict(graph)[mask], subject.y[mask], subject.num_classes)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the release folder: weights, method and certificate, sealed by content hashes."""
+        """Write the release folder: weights, method and certificate, sealed by content hashes.
+
+        A save that fails leaves what was there, and this release as it is: save it elsewhere.
+        """
         target = Path(path)
-        require_replaceable(target)
         require_finite(self.method, self.state)
         contents = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
             "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
-            "card.txt": (self.card() + "\n").encode(),
+            CARD: (self.card() + "\n").encode(),
         }
         if self.audit is not None:
             contents[_AUDIT] = json.dumps({"schema": SCHEMA, **self.audit.describe()}, indent=2).encode()
-        write_public(target, contents, SCHEMA)
+        write_public(target, contents, SCHEMA, require_replaceable)
         return target
 
     def _describe(self) -> dict[str, Any]:
@@ -638,6 +696,7 @@ def audited(method: Method, plan: Plan) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
+@timely(PATIENCE)
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
@@ -646,11 +705,11 @@ def load(path: str | os.PathLike[str]) -> Release:
     try:
         method = discover.rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
-        state = load_tensors(contents["weights.safetensors"])
-    except (KeyError, TypeError, SafetensorError) as error:
+    except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
     if certificate.provenance.method not in ("", described_method(method)):
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
+    state = _weights(contents["weights.safetensors"])
     if broken := nonfinite(state):
         raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
     _require_speaking(method, state, certificate.provenance.sizes)
@@ -658,10 +717,37 @@ def load(path: str | os.PathLike[str]) -> Release:
         made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
     except (InvalidInput, ValueError) as error:
         raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
-    # The words of the first version were others; its hashes hold.
-    if described["schema"] == SCHEMA and contents["card.txt"].decode(errors="replace") != made.card() + "\n":
-        raise Tampered(f"{folder / 'card.txt'} does not say what the certificate says")
+    stated = {"schema": described["schema"], "method": made.method.describe(), "certificate": described["certificate"]}
+    require_agreement(described, stated, f"{folder / 'release.json'}")
+    require_card(contents[CARD], made.card(), certificate)
     return made
+
+
+def require_card(body: bytes, card: str, certificate: Certificate) -> None:
+    """The card in the file is the one that follows from it; the first version worded assumptions otherwise."""
+    stated, due = body, f"{card}\n".encode()
+    if not certificate.provenance.traced:
+        stated, due = (b"\n".join(_settled_words(words)) for words in (stated, due))
+    if stated != due:
+        raise Tampered(f"{CARD} does not say what the certificate says")
+
+
+def _settled_words(card: bytes) -> list[bytes]:
+    """The lines that both versions of a card have."""
+    other = (b"  assumes     ", f"  WARNING     {_UNTRACED}".encode())
+    return [
+        line
+        for line in card.split(b"\n")
+        if not (line.startswith(other) and line.decode(errors="replace").isprintable())
+    ]
+
+
+def _weights(body: bytes) -> State:
+    try:
+        return load_tensors(body)
+    # Whatever breaks, the file did it: the library and torch raise several kinds.
+    except Exception as error:
+        raise Tampered(f"weights.safetensors was altered: {error!r}") from error
 
 
 def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
@@ -671,7 +757,7 @@ def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> N
     nodes, features, classes = sizes
     rows = nodes if method.serves is Serves.RELEASED else 2
     try:
-        with torch.no_grad():
+        with torch.no_grad(), no_more_weights_than(state):
             told = method.logits(state, torch.zeros(2, features), Csr.empty(2))
     except Exception as error:  # whatever breaks, the weights did it: the same method spoke when it was saved
         raise Tampered(f"the weights are not those of {method.name()}: {type(error).__name__}: {error}") from None
@@ -679,12 +765,34 @@ def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> N
         raise Tampered(f"the weights of {method.name()} give scores {list(told.shape)}, not [{rows}, {classes}]")
 
 
+@contextmanager
+def no_more_weights_than(state: State) -> Iterator[None]:
+    """Networks that are built inside hold no more than the file does: hyper-parameters from a file may say anything."""
+    left, here = sum(part.numel() for part in state.values()), threading.get_ident()
+
+    def count(_: torch.nn.Module, __: str, weights: torch.nn.Parameter | None) -> None:
+        nonlocal left
+        if weights is not None and threading.get_ident() == here:
+            left -= weights.numel()
+            if left < 0:
+                raise Tampered("the method is larger than its weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 def _finding(body: bytes | None) -> Finding | None:
     if body is None:
         return None
     from graphveil.bounds import Finding
 
-    return Finding.rebuild(parse_json(body, READABLE))
+    described = parse_json(body, READABLE)
+    found = Finding.rebuild(described)
+    require_agreement(described, {"schema": described["schema"], **found.describe()}, _AUDIT)
+    return found
 
 
 def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import MISSING, fields
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -26,7 +28,13 @@ if TYPE_CHECKING:
     from graphveil.graph import Graph
     from graphveil.method import Method
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Private graph learning with proofs.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # What an error leaves in local variables may be private data.
+    pretty_exceptions_show_locals=False,
+    help="Private graph learning with proofs.",
+)
 ledger_app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 data_app = typer.Typer(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
 bench_app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
@@ -50,6 +58,9 @@ def _options(
 app.add_typer(data_app, name="data")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(bench_app, name="bench")
+
+_BYTES, _WIDTH = 8, 1024
+"""What a release takes for a score or a weight, and weights for every feature: generous, to see a full disk early."""
 
 _HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
 
@@ -137,7 +148,7 @@ def methods(
     if as_json:
         _print_json(rows[0] if name else rows)
     elif name:
-        typer.echo(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
+        _say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
         _print_table([{"flag": f"--{k.replace('_', '-')}", "default": v} for k, v in rows[0]["parameters"].items()])
     else:
         _print_table([{"method": r["name"], "protects": ", ".join(r["units"]), "about": r["about"]} for r in rows])
@@ -196,13 +207,13 @@ def account(
         _print_json(answer)
         return
     for key in ("method", "protects", "reading", "epsilon", "delta", "noise"):
-        typer.echo(f"{key:<10} {answer[key]}")
+        _say(f"{key:<10} {answer[key]}")
     for step in plan.steps:
-        typer.echo(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
+        _say(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
     for item in plan.assumes:
-        typer.echo(f"assumes    {item}")
+        _say(f"assumes    {item}")
     for reason in plan.refuted:
-        typer.echo(f"REFUTED    {reason}")
+        _say(f"REFUTED    {reason}")
 
 
 @app.command(cls=MethodCommand, epilog=_HYPER)
@@ -244,43 +255,47 @@ def train(
     import graphveil as gv
     from graphveil.distributed import joined
     from graphveil.engine import engine_of, using
+    from graphveil.folders import write_file
+    from graphveil.keeping import accountable
     from graphveil.record import Stopwatch, record_of
 
     made = _build(method, context.obj)
-    with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
-        if crew.first:
-            _require_release(out)
-            _require_file(record)
-            _require_apart(summary, out)
-        graph = _graph_beside(
-            dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
-        )
-        graph = _stated(graph, nodes, every_id_present, population_degrees, split_reads_labels)
-        book = gv.Ledger(ledger) if ledger is not None and crew.first else None
-        with Stopwatch() as watch:
-            release = gv.train(
-                graph,
-                made,
-                epsilon=epsilon,
-                noise=noise,
-                delta=delta,
-                unit=unit,
-                reading=reading,
-                seed=seed,
-                secure=True if secure else None,
-                ledger=book,
+    with accountable() as so_far:
+        with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
+            if crew.first:
+                _require_release(out)
+                _require_files(out, record, summary, ledger)
+            graph = _graph_beside(
+                dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
             )
-    if not crew.first:
-        return
-    # First of all: scoring can fail for want of memory, and the budget is spent.
-    if out is not None:
-        release.save(out)
-    entry = record_of(release, graph, watch)
-    if record is not None:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_text(_json(entry) + "\n")
-    if summary is not None:
-        _write_summary(summary, release, entry)
+            graph = _stated(graph, nodes, every_id_present, population_degrees, split_reads_labels)
+            if crew.first:
+                _require_space(out, graph)
+            book = gv.Ledger(ledger) if ledger is not None and crew.first else None
+            with Stopwatch() as watch:
+                release = gv.train(
+                    graph,
+                    made,
+                    epsilon=epsilon,
+                    noise=noise,
+                    delta=delta,
+                    unit=unit,
+                    reading=reading,
+                    seed=seed,
+                    secure=True if secure else None,
+                    ledger=book,
+                )
+        if not crew.first:
+            return
+        so_far.spend(release.certificate)
+        # First of all: scoring can fail for want of memory, and the budget is spent.
+        if out is not None:
+            so_far.keep(release.save, out)
+        entry = record_of(release, graph, watch)
+        if record is not None:
+            write_file(record, (_json(entry) + "\n").encode(), private=True)
+        if summary is not None:
+            write_file(summary, _summary(release, entry).encode(), private=True)
     if as_json:
         _print_json(entry)
     else:
@@ -320,31 +335,36 @@ def release_graph(
     import graphveil as gv
     from graphveil.core import parse
     from graphveil.folders import require_room
+    from graphveil.keeping import accountable
     from graphveil.released_edges import Format, require_writable
 
     made, kind = _build(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
     require_room(out)
-    with _progress(quiet):
-        graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
-        released = gv.release_graph(
-            graph,
-            made,
-            epsilon=epsilon,
-            noise=noise,
-            delta=delta,
-            unit=unit,
-            reading=reading,
-            seed=seed,
-            secure=True if secure else None,
-            ledger=None if ledger is None else gv.Ledger(ledger),
-        )
-    released.save(out, kind)
+    _require_files(out, ledger)
+    with accountable() as so_far:
+        with _progress(quiet):
+            graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
+            _require_space(out, graph)
+            released = gv.release_graph(
+                graph,
+                made,
+                epsilon=epsilon,
+                noise=noise,
+                delta=delta,
+                unit=unit,
+                reading=reading,
+                seed=seed,
+                secure=True if secure else None,
+                ledger=None if ledger is None else gv.Ledger(ledger),
+            )
+        so_far.spend(released.certificate)
+        so_far.keep(partial(released.save, format=kind), out)
     if as_json:
         sizes = {"nodes": released.num_nodes, "edges": released.edges.shape[1], "undirected": released.undirected}
         _print_json({"folder": str(out), "file": kind.file, **sizes, "certificate": released.certificate.describe()})
     else:
-        typer.echo(f"{released.card()}\n  saved       {out / kind.file}")
+        _say(f"{released.card()}\n  saved       {out / kind.file}")
 
 
 @app.command()
@@ -377,9 +397,10 @@ def infer(
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
     from graphveil.core import rounded
+    from graphveil.keeping import accountable
     from graphveil.method import Serves
 
-    _require_file(out)
+    _require_files(None, out, ledger)
     if nodes is not None and edges is None:
         raise gv.InvalidInput("--nodes needs --edges: a graph of your own is two tables")
     loaded = gv.load(release)
@@ -395,37 +416,41 @@ def infer(
     elif dataset is not None or edges is not None or packed is not None:
         with _progress(quiet):
             graph = _graph(dataset, edges, nodes, packed, directed, clean, split, split_seed)
-    cost = loaded.prediction_cost
-    if epsilon is not None or noise is not None:
-        if graph is None:
-            raise gv.InvalidInput(
-                "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
+    with accountable() as so_far:
+        cost = loaded.prediction_cost
+        if epsilon is not None or noise is not None:
+            if graph is None:
+                raise gv.InvalidInput(
+                    "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
+                )
+            book = None if ledger is None else gv.Ledger(ledger)
+            with _progress(quiet):
+                loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
+            spent = loaded.certificate
+            so_far.spend(spent)
+            cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
+            if spent.guarantees[0].releases > 1:
+                cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
+        elif graph is not None and loaded.method.serves is Serves.RELEASED:
+            cost += "; predictions are for the graph as it was in training, the edges given now were not read"
+        elif graph is not None and loaded.method.serves is Serves.HELD_OUT and bool(graph.train.any()):
+            cost += (
+                f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split "
+                "none: a graph that the model was not trained on)"
             )
-        book = None if ledger is None else gv.Ledger(ledger)
-        with _progress(quiet):
-            loaded = gv.infer(loaded, graph, epsilon=epsilon, noise=noise, delta=delta, seed=seed, ledger=book)
-        spent = loaded.certificate
-        cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
-        if spent.guarantees[0].releases > 1:
-            cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
-    elif graph is not None and loaded.method.serves is Serves.RELEASED:
-        cost += "; predictions are for the graph as it was in training, the edges given now were not read"
-    elif graph is not None and loaded.method.serves is Serves.HELD_OUT and bool(graph.train.any()):
-        cost += (
-            f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split none: a "
-            "graph that the model was not trained on)"
-        )
-    probabilities = loaded.predict_proba(graph)
-    labels = probabilities.argmax(dim=1)
-    if out is not None:
-        _write_predictions(out, nodes or public_nodes, labels.tolist(), probabilities.tolist())
+        probabilities = loaded.predict_proba(graph)
+        labels = probabilities.argmax(dim=1)
+        if out is not None:
+            so_far.keep(
+                partial(_write_predictions, nodes or public_nodes, labels.tolist(), probabilities.tolist()), out
+            )
     if as_json:
         certificate = loaded.certificate.describe()
         _print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
     else:
-        typer.echo(loaded.card())
-        typer.echo(f"{len(labels)} predictions; cost: {cost}")
-        typer.echo(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+        _say(loaded.card())
+        _say(f"{len(labels)} predictions; cost: {cost}")
+        _say(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
 
 
 @app.command()
@@ -458,15 +483,15 @@ def verify(
         )
         graph = _stated(graph, nodes, every_id_present, population_degrees)
     found = gv.verify(release, graph)
-    typer.echo(found.card())
-    typer.echo(
+    _say(found.card())
+    _say(
         "verified: hashes, card, arithmetic and plan agree"
         if given
         else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
     )
     for parent in found.certificate.ancestry[1:]:
         if graph is not None and parent.differences(graph):
-            typer.echo(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
+            _say(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
 
 
 @app.command(cls=MethodCommand, epilog=_HYPER)
@@ -513,9 +538,10 @@ def audit(
     import graphveil as gv
     from graphveil import discover
     from graphveil.engine import engine_of
+    from graphveil.folders import settled
 
     named = subject.lower() in discover.methods()
-    if not named and not Path(subject).is_dir():
+    if not named and not settled(Path(subject)).is_dir():
         raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
     with _progress(quiet):
         graph = _graph_beside(
@@ -540,7 +566,7 @@ def audit(
     if as_json:
         _print_json(found.describe())
     else:
-        typer.echo(str(found) if named else gv.load(subject).card())
+        _say(str(found) if named else gv.load(subject).card())
     if found.verdict == "refuted":
         raise typer.Exit(3)
 
@@ -606,7 +632,7 @@ def attack(
         _print_json({**told, "epsilon": epsilon, "noise": noise, "seed": seed, "result": rows[0], "floors": rows[1:]})
     else:
         _print_table(rows)
-        typer.echo("these are statistics of the private graph; no certificate covers them")
+        _say("these are statistics of the private graph; no certificate covers them")
 
 
 @app.command()
@@ -624,13 +650,12 @@ def court(
     from graphveil.court import hold
     from graphveil.engine import engine_of, using
 
-    for file in (html, json_file):
-        _require_file(file)
+    _require_files(None, html, json_file)
     with _progress(quiet), using(engine_of(engine, jobs)):
         held = hold(seed, quick, only)
     held.save(html, json_file)
     _print_table([ruling.row() for ruling in held.rulings])
-    typer.echo(held.footer())
+    _say(held.footer())
     if not held.as_expected:
         raise typer.Exit(1)
 
@@ -647,15 +672,16 @@ def report(
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
     from graphveil.core import InvalidInput
+    from graphveil.folders import write_file
     from graphveil.report import report as page
     from graphveil.report.records import read
 
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
     made = page(read(records, spec))
-    _require_file(out)
-    out.write_text(made, encoding="utf-8")
-    typer.echo(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
+    _require_files(None, out)
+    write_file(out, made.encode())
+    _say(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
 
 
 @app.command()
@@ -664,10 +690,12 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train hearsay at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
+    from graphveil.folders import require_folder
     from graphveil.report import demonstrate
 
+    require_folder(out, out)
     with _progress(quiet):
-        typer.echo(demonstrate(out))
+        _say(demonstrate(out))
 
 
 @data_app.command("pack")
@@ -706,7 +734,7 @@ def data_pack(
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
         _print_json({"folder": str(folder), "dataset": graph.name, "split": graph.split, **sizes, "bytes": size})
     else:
-        typer.echo(f"{graph}\n{folder}: {size / 1e6:.1f} MB, holds the private data; use it with --packed {folder}")
+        _say(f"{graph}\n{folder}: {size / 1e6:.1f} MB, holds the private data; use it with --packed {folder}")
 
 
 @ledger_app.command("open")
@@ -725,9 +753,10 @@ def ledger_open(
     """Give a dataset its budget, once."""
     import graphveil as gv
 
+    _require_files(None, path)
     graph = _graph(dataset, edges, nodes, packed, directed, clean, None, 0)
     gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
-    typer.echo(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
+    _say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
 
 
 @ledger_app.command("show")
@@ -776,7 +805,7 @@ def bench_run(
     files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
     workers = engine_of(engine, jobs)
     for name, file in files.items():
-        _require_file(file)
+        _require_files(None, file)
         if (quick or datasets is not None) and file is not None and file.exists():
             table.require_no_loss(wanted[name], file, quick)
     with _resumable(out), _progress(quiet):
@@ -791,9 +820,9 @@ def bench_run(
     else:
         for name, rows in tables.items():
             heading = f"{name}: {wanted[name].title}\n" if several else ""
-            typer.echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
+            _say(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
     if failures := [record.failure for records in found for record in records if record.failure]:
-        typer.echo(f"{len(failures):,} of the tasks failed, the first with: {failures[0]}", err=True)
+        _say(f"{len(failures):,} of the tasks failed, the first with: {failures[0]}", err=True)
         raise typer.Exit(1)
 
 
@@ -846,7 +875,7 @@ def bench_show(
     from graphveil.bench import table
 
     _, rows = table.recorded(spec, out)
-    typer.echo(table.show(rows, json=as_json))
+    _say(table.show(rows, json=as_json))
 
 
 @bench_app.command("markdown")
@@ -856,7 +885,7 @@ def bench_markdown(
     """Print kept results as one Markdown table, as in the README."""
     from graphveil.bench.table import markdown
 
-    typer.echo(markdown(results))
+    _say(markdown(results))
 
 
 @bench_app.command("board")
@@ -867,19 +896,21 @@ def bench_board(
     """Print kept results as a leaderboard: per unit and split, methods against datasets."""
     from graphveil.bench.table import board
 
-    typer.echo(board(results, epsilon))
+    _say(board(results, epsilon))
 
 
 def main() -> None:
     """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
-    from graphveil.core import GraphveilError
+    from graphveil.core import GraphveilError, escaped
+    from graphveil.keeping import notes
 
     try:
         app(standalone_mode=True)
-    except GraphveilError as error:
+    except (GraphveilError, MemoryError) as error:
         # Under torchrun several processes speak.
         rank = f" (rank {os.environ['RANK']})" if _under_torchrun() else ""
-        typer.secho(f"error{rank}: {error}", err=True, fg="red")
+        said = "; ".join(filter(None, (str(error) or "out of memory", notes(error))))
+        typer.secho(escaped(f"error{rank}: {said}"), err=True, fg="red")
         _leave(2)
     except SystemExit as done:
         _leave(done.code)
@@ -1101,21 +1132,23 @@ def _require_release(folder: Path | None) -> None:
         require_room(folder)
 
 
-def _require_file(path: Path | None) -> None:
-    """Refuse an unusable output file, if one is named, before any budget is spent."""
+def _require_files(release: Path | None, *files: Path | None) -> None:
+    """Refuse an unusable output file, if one is named, before any budget is spent.
+
+    Files may tell what no certificate covers: none may lie in a release's folder, which may be given away.
+    """
     from graphveil.folders import require_file
 
-    if path is not None:
-        require_file(path)
+    for file in filter(None, files):
+        require_file(file, release)
 
 
-def _require_apart(page: Path | None, release: Path | None) -> None:
-    """Refuse a page of scores inside a release's folder, which may be given away: scores can tell of private labels."""
-    from graphveil.core import InvalidInput
+def _require_space(out: Path | None, graph: Graph) -> None:
+    """Refuse a disk that is too full for a release of this graph, which is at most about so large."""
+    from graphveil.folders import require_room
 
-    if page is not None and release is not None and page.resolve().is_relative_to(release.resolve()):
-        raise InvalidInput(f"{page} lies in the release's folder, which may be given away; write the summary elsewhere")
-    _require_file(page)
+    if out is not None:
+        require_room(out, _BYTES * (graph.num_nodes * graph.num_classes + _WIDTH * graph.num_features))
 
 
 @contextmanager
@@ -1127,7 +1160,7 @@ def _resumable(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
+        _say(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
         raise typer.Exit(130) from None
 
 
@@ -1137,19 +1170,21 @@ def _progress(silent: bool) -> AbstractContextManager[None]:
     return quiet() if silent else nullcontext()
 
 
-def _write_predictions(path: Path, nodes: Path | None, labels: list[int], probabilities: list[list[float]]) -> None:
+def _write_predictions(nodes: Path | None, labels: list[int], probabilities: list[list[float]], path: Path) -> None:
     """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
     from graphveil.core import InvalidInput
+    from graphveil.folders import write_file
     from graphveil.tables import read_table
 
     ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes", lambda _: ["id"])["id"].to_pylist()
     if len(ids) != len(labels):
         raise InvalidInput(f"{nodes} has {len(ids)} rows, but {len(labels)} nodes were predicted; was it changed?")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
-        for node, label, row in zip(ids, labels, probabilities, strict=True):
-            rows.writerow([_inert(str(node)), label, *(f"{value:.6f}" for value in row)])
+    file = io.StringIO(newline="")
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
+    for node, label, row in zip(ids, labels, probabilities, strict=True):
+        rows.writerow([_inert(str(node)), label, *(f"{value:.6f}" for value in row)])
+    write_file(path, file.getvalue().encode(), private=True)
 
 
 def _inert(text: str) -> str:
@@ -1160,25 +1195,25 @@ def _inert(text: str) -> str:
     return f"'{text}" if formula and not re.fullmatch(r"-[0-9]+", text, re.ASCII) else text
 
 
-def _write_summary(path: Path, release: Release, entry: dict[str, Any]) -> None:
+def _summary(release: Release, entry: dict[str, Any]) -> str:
     """The page of one run; it says so where the scores tell of private labels."""
     from graphveil.report import Bar, summary
 
     test = entry["test"]
     bars = [] if test is None else [Bar(release.method.name(), test["accuracy"], release.certificate.epsilon)]
-    path.write_text(summary(release, bars, entry["scores_are_private"]), encoding="utf-8")
+    return summary(release, bars, entry["scores_are_private"])
 
 
 def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
-    typer.echo(release.card())
+    _say(release.card())
     for part in ("val", "test"):
         if entry[part] is not None:
-            typer.echo(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
+            _say(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
     if entry["scores_are_private"]:
-        typer.echo("  note        these scores are statistics of private labels; no certificate covers them")
-    typer.echo(f"  predict     {release.prediction_cost}")
+        _say("  note        these scores are statistics of private labels; no certificate covers them")
+    _say(f"  predict     {release.prediction_cost}")
     if out is not None:
-        typer.echo(f"  saved       {out}")
+        _say(f"  saved       {out}")
 
 
 def _method_row(kind: type[Method]) -> dict[str, Any]:
@@ -1217,8 +1252,15 @@ def _json(value: Any) -> str:
     return json.dumps(plain(value), indent=2)
 
 
+def _say(text: str, err: bool = False) -> None:
+    """Print lines; what does not print in a name, a path or a cell is shown escaped, so that it acts on no terminal."""
+    from graphveil.core import escaped
+
+    typer.echo("\n".join(map(escaped, text.split("\n"))), err=err)
+
+
 def _print_json(value: Any) -> None:
-    typer.echo(_json(value))
+    _say(_json(value))
 
 
 def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -1234,7 +1276,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     if not rows:
-        typer.echo("nothing yet")
+        _say("nothing yet")
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in rows[0]:
@@ -1246,4 +1288,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    from graphveil.core import escaped
+
+    return escaped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
@@ -157,6 +161,24 @@ def quoted(value: object) -> str:
     return repr(value)[:80]
 
 
+def require_printable(text: object, what: str) -> str:
+    """One line of printable characters, or a clear error: a name must not move a cursor or hide what stands beside it.
+
+    Refused are control characters, newlines, blanks other than the space, marks that turn the direction of writing or
+    have no width, and what is no character at all.
+    """
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} must be text, got {type(text).__name__}")
+    if not text.isprintable():
+        raise InvalidInput(f"{what} must be one line of printable characters, got {text[:80]!r}")
+    return text
+
+
+def escaped(text: str) -> str:
+    """For terminals: whatever does not print as Python would write it, so that no text from outside acts on them."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
 def require_positive(value: float, what: str) -> float:
     """A finite number above zero, or a clear error."""
     if not (is_number(value) and 0 < value < math.inf):
@@ -234,12 +256,41 @@ def plain(value: Any) -> Any:
     return "inf" if value == math.inf else value
 
 
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+@contextmanager
+def timely(seconds: float) -> Iterator[None]:
+    """Curves may be evaluated for so long inside, by this thread's own clock; then a plan from a file is `Tampered`."""
+    token = _deadline.set(min(_deadline.get(), time.thread_time() + seconds))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def _in_time(work: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(work)
+    def evaluated(*args: Any) -> Any:
+        if time.thread_time() > _deadline.get():
+            raise Tampered("charging a plan from this file takes too long: no method of ours would plan that")
+        return work(*args)
+
+    return evaluated
+
+
 class Curve(Described):
     """Privacy of ONE use of a mechanism. A leaf never composes itself: `accounting` does.
 
     A curve answers in whichever of the three languages it can; `None` means "not in this one".
     `remove` is the divergence of the world WITH the unit from the world without it; `add` the reverse.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Whatever kind of curve a stranger's plan names, evaluating it ends in time: see `timely`."""
+        super().__init_subclass__(**kwargs)
+        for name in {"deltas", "rdp"} & set(vars(cls)):
+            setattr(cls, name, _in_time(vars(cls)[name]))
 
     @property
     def infinite(self) -> bool:

@@ -26,6 +26,7 @@ from graphveil.attack import Game, Pair
 from graphveil.bounds import Finding, Scores, finding
 from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, Unit, require_seed, rounded
 from graphveil.engine import each
+from graphveil.folders import write_file
 from graphveil.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.method import Method
@@ -164,9 +165,9 @@ class Court:
     def save(self, html: Path | None = None, as_json: Path | None = None) -> None:
         """Write the page and the plain values, each if a file is named."""
         if html is not None:
-            html.write_text(self.page())
+            write_file(html, self.page().encode())
         if as_json is not None:
-            as_json.write_text(json.dumps(self.describe(), indent=2) + "\n")
+            write_file(as_json, (json.dumps(self.describe(), indent=2) + "\n").encode())
 
 
 def cases() -> list[Case]:

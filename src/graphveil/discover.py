@@ -7,10 +7,11 @@ import importlib
 import inspect
 import math
 import pkgutil
+import reprlib
 from dataclasses import fields
 from functools import lru_cache
-from types import ModuleType
-from typing import Any, TypeVar, cast
+from types import ModuleType, NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphveil.core import Curve, Described, InvalidInput, Mechanism, Tampered, Unsupported
 
@@ -106,23 +107,69 @@ def _imported(base: type[T]) -> list[type[T]]:
     return [item for kind in base.__subclasses__() for item in (kind, *_imported(kind)) if not inspect.isabstract(item)]
 
 
-def _rebuild(described: Any, known: dict[str, type[D]], parts: dict[str, type[Any]]) -> D:
+_DEEPEST = 3
+"""Parts inside one another at most: a published accountant of a sampled mechanism. Deeper ones could not be charged."""
+
+_LONGEST = 4096
+"""Entries of a tuple at most."""
+
+_LARGEST = 10**12
+"""Whole numbers at most: no population is larger."""
+
+
+def _rebuild(described: Any, known: dict[str, type[D]], parts: dict[str, type[Any]], depth: int = 1) -> D:
     """Inverse of `Described.describe`: only classes of ours, only their own fields, plain values or `parts`."""
-    if not isinstance(described, dict) or described.get("kind") not in known:
-        raise Tampered(f"unknown part in a saved plan: {described!r}")
-    kind = known[described["kind"]]
-    wanted = {item.name for item in fields(cast(Any, kind))}
-    if wanted != set(described) - {"kind"}:
-        raise Tampered(f"{described['kind']} has the fields {sorted(wanted)}, the file says {described!r}")
+    kind = described.get("kind") if isinstance(described, dict) else None
+    if not isinstance(kind, str) or kind not in known:
+        raise Tampered(f"unknown part in a saved plan: {reprlib.repr(described)}")
+    if depth > _DEEPEST:
+        raise Tampered(f"parts of a saved plan are nested more than {_DEEPEST} deep")
+    given = {name: _value(value, parts, depth) for name, value in described.items() if name != "kind"}
     try:
-        return kind(**{name: _value(described[name], parts) for name in wanted})
-    except (InvalidInput, Unsupported, TypeError, ValueError) as error:
-        raise Tampered(f"the file describes an impossible {described['kind']}: {error}") from error
+        return known[kind](**require_fields(known[kind], given))
+    except (InvalidInput, Unsupported, TypeError, ValueError, ArithmeticError) as error:
+        raise Tampered(f"the file describes an impossible {kind}: {error}") from error
 
 
-def _value(value: Any, parts: dict[str, type[Any]]) -> Any:
+def _value(value: Any, parts: dict[str, type[Any]], depth: int) -> Any:
     if isinstance(value, dict):
-        return _rebuild(value, parts, parts)
+        return _rebuild(value, parts, parts, depth + 1)
     if isinstance(value, list):
-        return tuple(_value(item, parts) for item in value)
+        if len(value) > _LONGEST:
+            raise Tampered(f"a list of {len(value):,} in a saved plan; at most {_LONGEST:,} are read")
+        return tuple(_value(item, parts, depth) for item in value)
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        raise Tampered(f"the number {value:,} in a saved plan; at most {_LARGEST:,} are charged")
     return math.inf if value == "inf" else value
+
+
+def require_fields(kind: type[Any], given: Any) -> dict[str, Any]:
+    """`given`, if it has exactly the fields of the dataclass `kind`, with values of the types it declares."""
+    wanted = [item.name for item in fields(kind)]
+    if not isinstance(given, dict) or set(given) != set(wanted):
+        raise Tampered(f"{kind.__name__} has the fields {sorted(wanted)}, the file says {reprlib.repr(given)}")
+    types = _types(kind)
+    for name, value in given.items():
+        if name in types and not _fits(value, types[name]):
+            raise Tampered(f"{name} of {kind.__name__} cannot be {reprlib.repr(value)}")
+    return given
+
+
+def _types(kind: type[Any]) -> dict[str, Any]:
+    """Declared types by field; of somebody's own class they may not be known, and it must check by itself."""
+    try:
+        return get_type_hints(kind)
+    except NameError:
+        return {}
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Whether a value is of a declared type. A whole number will do for a float; True and False are no numbers."""
+    if get_origin(wanted) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(wanted))
+    if get_origin(wanted) is tuple and get_args(wanted)[1:] == (...,):
+        return isinstance(value, tuple) and all(_fits(item, get_args(wanted)[0]) for item in value)
+    if wanted in (int, float):
+        return isinstance(value, int | wanted) and not isinstance(value, bool)
+    strict = wanted in (bool, str, NoneType) or (inspect.isclass(wanted) and issubclass(wanted, Described))
+    return not strict or isinstance(value, wanted)

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.arcs import Arcs, Csr, Ids, arcs_of
-from graphveil.core import ROLES, UNLABELLED, Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit, require_seed
+from graphveil.core import (
+    ROLES,
+    UNLABELLED,
+    Adjacency,
+    InvalidInput,
+    MissingExtra,
+    PrivateAccess,
+    Unit,
+    require_printable,
+    require_seed,
+)
 from graphveil.lineage import PYG_ATTRIBUTE, Descent, arcs_digest, digest, from_text, of_file, to_text
 
 T = TypeVar("T")
@@ -70,6 +80,8 @@ class Graph:
     degrees: Ids | None = None
 
     def __post_init__(self) -> None:
+        require_printable(self.name, "the name of a graph")
+        require_printable(self.split, "the words about a split")
         self._check_features()
         self._check_arcs()
         self._check_labels()

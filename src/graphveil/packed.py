@@ -26,10 +26,11 @@ from torch import Tensor
 
 from graphveil.arcs import Csr, Ids
 from graphveil.core import ROLES, InvalidInput, Tampered
-from graphveil.folders import require_only, written_whole
+from graphveil.folders import require_only, require_room, settled, written_whole
 from graphveil.graph import Graph
 from graphveil.lineage import from_text, to_text
 from graphveil.progress import track
+from graphveil.untrusted import MOST_TEXT, opened, plain_json, read_plain
 
 SCHEMA = 1
 """Version of the folder. Raise it when its layout changes."""
@@ -117,11 +118,9 @@ def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
         raise InvalidInput("a folder holds one graph: pack the private one before with_public, or the public one alone")
     target = Path(folder)
     require_replaceable(target)
-    try:
-        with written_whole(target) as fresh:
-            _write(graph, fresh)
-    except OSError as error:
-        raise InvalidInput(f"{target} cannot be written: {error.strerror or error}") from None
+    require_room(target, sum(array.nbytes for array in _arrays(graph).values()))
+    with written_whole(target, require_replaceable) as fresh:
+        _write(graph, fresh)
     return target
 
 
@@ -131,7 +130,7 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
     Sizes, hashes and values are checked first. Do not write to the arrays: the files would never change, and what
     was written would be forgotten. Leave the folder alone while the graph is in use; packing over it is safe.
     """
-    home = Path(folder)
+    home = settled(Path(folder))
     stated = _read_manifest(home)
     for name, entry in stated.items():
         _require_size(home / name, entry)
@@ -155,7 +154,7 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
 def map_array(path: str | os.PathLike[str]) -> NDArray[Any]:
     """The array of a .npy file, mapped copy-on-write: it may exceed memory, and the file never changes."""
     try:
-        with Path(path).open("rb") as file:
+        with opened(Path(path)) as file:
             shape, dtype = _read_header(file)
             start, size = file.tell(), os.fstat(file.fileno()).st_size
             if size != start + math.prod(shape) * dtype.itemsize:
@@ -255,9 +254,10 @@ def _read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 def _require_size(path: Path, entry: Mapping[str, Any]) -> None:
     try:
-        size = path.stat().st_size
-    except OSError:
-        raise Tampered(f"{path} is missing or unreadable; pack the graph again") from None
+        with opened(path) as file:
+            size = os.fstat(file.fileno()).st_size
+    except Tampered as error:
+        raise Tampered(f"{error}; pack the graph again") from None
     if size != entry["bytes"]:
         raise Tampered(f"{path} has {size} bytes instead of {entry['bytes']}; pack the graph again")
 
@@ -273,7 +273,8 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
     blocks = list(_blocks({name: entry["bytes"] for name, entry in stated.items()}))
     for name, start in track(blocks, f"checking {folder.name}"):
         try:
-            block = np.fromfile(folder / name, np.uint8, BLOCK, offset=start)
+            with opened(folder / name) as file:
+                block = np.fromfile(file, np.uint8, BLOCK, offset=start)
         except OSError as error:
             raise Tampered(f"{folder / name} cannot be read: {error.strerror or error}") from None
         digests[name].update(block.data)
@@ -298,8 +299,8 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        parsed = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        parsed = plain_json(read_plain(path, MOST_TEXT))
+    except Tampered as error:
         raise Tampered(f"{path} cannot be read ({error}); pack the graph again") from None
     if not isinstance(parsed, dict):
         raise Tampered(f"{path} does not hold a JSON object; pack the graph again")

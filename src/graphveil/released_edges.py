@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +19,13 @@ from torch import Tensor
 
 from graphveil import discover
 from graphveil.arcs import Csr, arcs_of
-from graphveil.certificate import Certificate
-from graphveil.core import InvalidInput, Tampered, Unit, parse
-from graphveil.folders import MANIFEST, parse_json, read_public, require_only, write_public
+from graphveil.certificate import PATIENCE, Certificate, require_card
+from graphveil.core import InvalidInput, MissingExtra, Tampered, Unit, parse, timely
+from graphveil.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
 from graphveil.graph import Graph
 from graphveil.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, to_text
 from graphveil.method import Method
+from graphveil.untrusted import parse_json, require_agreement, require_fits
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -31,6 +35,9 @@ SCHEMA = 2
 
 _READABLE = (1, SCHEMA)
 """Versions that can be read; the first did not record what a release descends from."""
+
+_BYTES = 64
+"""What a node or an edge takes at most while the folder is read."""
 
 _IDS = "positions 0, 1, ... of the nodes: the rows of the node table in their order"
 
@@ -49,7 +56,7 @@ class Format(StrEnum):
     @property
     def files(self) -> tuple[str, ...]:
         """Every file of the folder but its manifest."""
-        return (self.file, "graph.json", "certificate.json", "card.txt")
+        return (self.file, "graph.json", "certificate.json", CARD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,34 +139,34 @@ class ReleasedEdges:
             kind.file: _parquet(self.edges, inside) if kind is Format.PARQUET else _csv(self.edges),
             "graph.json": described,
             "certificate.json": self.certificate.to_json().encode(),
-            "card.txt": (self.card() + "\n").encode(),
+            CARD: (self.card() + "\n").encode(),
         }
-        write_public(target, contents, SCHEMA)
+        write_public(target, contents, SCHEMA, partial(require_writable, format=kind))
         return target
 
     @classmethod
+    @timely(PATIENCE)
     def load(cls, path: str | os.PathLike[str]) -> ReleasedEdges:
         """Read the folder, checking every hash, the certificate's arithmetic and the edges. Runs no code from it."""
-        folder = Path(path)
+        folder = settled(Path(path))
         kind = Format.CSV if (folder / Format.CSV.file).exists() else Format.PARQUET
         contents = read_public(folder, kind.files, _READABLE)
         described = parse_json(contents["graph.json"], _READABLE)
         try:
-            made = cls(
-                discover.rebuild_method(described["method"]),
-                (_from_parquet if kind is Format.PARQUET else _from_csv)(contents[kind.file]),
-                described["nodes"],
-                Certificate.from_json(contents["certificate.json"].decode(errors="replace")),
-            )
-        except (KeyError, TypeError, ValueError, MemoryError) as error:
+            _require_sizes(described["nodes"], described["edges"])
+            certificate = Certificate.from_json(contents["certificate.json"])
+            edges = _from_parquet(contents, described) if kind is Format.PARQUET else _from_csv(contents[kind.file])
+            made = cls(discover.rebuild_method(described["method"]), edges, described["nodes"], certificate)
+        except (Tampered, MissingExtra):
+            raise
+        # Whatever else breaks, the file did it: pyarrow and torch raise several kinds.
+        except Exception as error:
             raise Tampered(f"{folder} is incomplete or altered: {error}") from error
-        facts, card = made._describe(), contents["card.txt"].decode(errors="replace")
+        facts = {**made._describe(), "schema": described["schema"]}
         if described["schema"] != SCHEMA:
-            # The words of the first version were others; its hashes hold.
-            facts, card = {**facts, "schema": described["schema"]}, made.card() + "\n"
             facts.pop("arcs")
-        if described != facts or card != made.card() + "\n":
-            raise Tampered(f"{folder} does not say the same in its edge list, graph.json and card.txt")
+        require_agreement(described, facts, f"{folder / 'graph.json'}")
+        require_card(contents[CARD], made.card(), certificate)
         return made
 
     def _describe(self) -> dict[str, Any]:
@@ -201,10 +208,24 @@ def _parquet(edges: Tensor, inside: dict[bytes, bytes]) -> bytes:
     return sink.getvalue()
 
 
-def _from_parquet(body: bytes) -> Tensor:
+def _from_parquet(contents: Mapping[str, bytes], described: Mapping[str, Any]) -> Tensor:
+    """Looked at before it is unpacked: a small file can hold very many edges."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pq.read_table(io.BytesIO(body), columns=["source", "target"])
+    file = pq.ParquetFile(io.BytesIO(contents[Format.PARQUET.file]))
+    schema, rows = file.schema_arrow, file.metadata.num_rows
+    told = {name: words for name, words in (schema.metadata or {}).items() if name.startswith(b"graphveil")}
+    due = {b"graphveil": contents["graph.json"], b"graphveil card": contents[CARD].removesuffix(b"\n")}
+    if described["schema"] == SCHEMA:
+        due[PARQUET_KEY] = to_text(Descent(contents["certificate.json"].decode(), described["arcs"])).encode()
+    if told != due:
+        raise ValueError("what edges.parquet says of itself is not what the other files say")
+    if schema.names != ["source", "target"] or set(schema.types) != {pa.int64()}:
+        raise ValueError("edges.parquet must have the columns source and target, whole numbers")
+    if rows != described["edges"]:
+        raise ValueError(f"edges.parquet has {rows:,} rows, and graph.json says {described['edges']:,}")
+    table = file.read()
     return torch.from_numpy(np.stack([table["source"].to_numpy(), table["target"].to_numpy()]))
 
 
@@ -214,9 +235,22 @@ def _csv(edges: Tensor) -> bytes:
     return sink.getvalue()
 
 
+_LISTED = re.compile(rb"source,target\n(?:(?:0|[1-9][0-9]{0,18}),(?:0|[1-9][0-9]{0,18})\n)*+")
+"""An edge list as it is written: no other way to write the same numbers is read."""
+
+
 def _from_csv(body: bytes) -> Tensor:
-    header, *lines = body.decode().splitlines()
-    if header != "source,target":
-        raise ValueError(f"the first line is {header!r}, not source,target")
-    rows = np.array([line.split(",") for line in lines], dtype=np.int64)
-    return torch.from_numpy(rows.reshape(-1, 2).T.copy())
+    if _LISTED.fullmatch(body) is None:
+        raise ValueError("edges.csv must have the first line source,target and then two whole numbers a line")
+    if body.count(b"\n") == 1:
+        return torch.empty(2, 0, dtype=torch.int64)
+    rows = np.loadtxt(io.BytesIO(body), np.int64, delimiter=",", skiprows=1, ndmin=2)
+    return torch.from_numpy(rows.T.copy())
+
+
+def _require_sizes(nodes: object, edges: object) -> None:
+    """Lists of so many nodes and edges fit into this machine's memory."""
+    for count, what in ((nodes, "nodes"), (edges, "edges")):
+        if type(count) is not int or count < 0:
+            raise Tampered(f"graph.json must give the number of {what}")
+        require_fits(_BYTES * count, f"a graph of {count:,} {what}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -211,14 +212,27 @@ def _run(
     )
     # The ledger never believes a published proof: it charges what we can prove for the same acts.
     charge = certificate.sound or certificate.plan
-    entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
+    with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
+        entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
     certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
     session = Session(public, sealed, certificate.plan, common(source))
-    with torch.random.fork_rng(devices=[]):
+    spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
+    with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
         torch.manual_seed(agreed(lambda: secrets.randbits(63)) if seed is None else seed)
         made = work(session)
-    agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
+        agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
     return made, certificate
+
+
+@contextmanager
+def _noted(words: str, told: type[BaseException] | tuple[()] = ()) -> Iterator[None]:
+    """What ends the block early says what was spent, unless it is an error that is `told` anyway."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, told):
+            error.add_note(words)
+        raise
 
 
 def _graph_parents(graph: Graph, adjacency: Adjacency) -> list[Certificate]:

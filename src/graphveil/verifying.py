@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -11,14 +10,19 @@ import torch
 
 from graphveil import discover
 from graphveil.arcs import arcs_of
-from graphveil.certificate import Certificate, Release, load
+from graphveil.certificate import Certificate, Release, load, no_more_weights_than
 from graphveil.core import InvalidInput, Reading, Tampered
+from graphveil.folders import settled
 from graphveil.graph import Graph
 from graphveil.method import Method
 from graphveil.noise import Seeded
 from graphveil.released_edges import ReleasedEdges
 from graphveil.session import Session
 from graphveil.training import plan_of
+from graphveil.untrusted import plain_json
+
+_MOST_USES = 1000
+"""Releases of one trial at most; methods that serve other graphs ask as often as they have hops."""
 
 
 def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release | ReleasedEdges:
@@ -29,7 +33,8 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
     have lowered a claim. Runs no code from the folder. Hashes catch accidents, not authors: whether noise was drawn as
     the plan says, no folder can show.
     """
-    edges = any((Path(path) / name).exists() for name in ("edges.parquet", "edges.csv"))
+    folder = settled(Path(path))
+    edges = any((folder / name).exists() for name in ("edges.parquet", "edges.csv"))
     found = ReleasedEdges.load(path) if edges else load(path)
     if isinstance(found, Release):
         _require_serving(found)
@@ -57,7 +62,7 @@ def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> 
     _require_plan(method, certificate, graph)
     for one in certificate.ancestry[1:]:
         if one.provenance.method and not one.differences(graph):
-            _require_plan(discover.rebuild_method(json.loads(one.provenance.method)), one, graph)
+            _require_plan(discover.rebuild_method(plain_json(one.provenance.method)), one, graph)
 
 
 def _require_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
@@ -80,8 +85,10 @@ def _require_serving(release: Release) -> None:
     _, features, classes = sizes
     public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)
     plan = plan_of(method, public, adjacency, Reading.SOUND)(1.0)
+    if sum(step.times for step in plan.steps) > _MOST_USES:
+        raise Tampered(f"{method.name()} would ask more than {_MOST_USES:,} times: it was altered")
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), no_more_weights_than(state):
             method.serve(Session(public, sealed, plan, Seeded(0)), state)
     except Exception as error:  # whatever breaks, the weights did it: the conformance tests serve such a graph
         raise Tampered(f"the weights are not all of {method.name()}'s: {type(error).__name__}: {error}") from None

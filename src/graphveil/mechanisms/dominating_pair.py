@@ -26,10 +26,12 @@ class DominatingPair(Curve):
             raise InvalidInput("present and absent must list the same outcomes")
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        present, absent = np.array(self.present)[:, None], np.array(self.absent)[:, None]
-        scale = np.exp(np.minimum(epsilons, 700.0))[None, :]
-        remove = np.maximum(present - scale * absent, 0.0).sum(axis=0)
-        add = np.maximum(absent - scale * present, 0.0).sum(axis=0)
+        scale = np.exp(np.minimum(epsilons, 700.0))
+        remove, add = np.zeros_like(scale), np.zeros_like(scale)
+        # Outcome by outcome: a table of all of them at all epsilons could fill the memory.
+        for present, absent in zip(self.present, self.absent, strict=True):
+            remove += np.maximum(present - scale * absent, 0.0)
+            add += np.maximum(absent - scale * present, 0.0)
         return remove, add
 
     def atom(self) -> float | None:

@@ -46,6 +46,12 @@ _SPACING = 0.04
 """Distance of the points at which a curve is exact; between them a chord bounds it from above."""
 _MOST_POINTS = 20_000
 """With hardly any noise the points lie further apart, rather than filling the memory."""
+_LEAST_NOISE = 2.0**-16
+"""Below this nothing finite is claimed: a single use tells, and the points lie too far apart to see where."""
+_MOST_CELLS = 1 << 26
+"""Points of one curve, of all groups of c, at most: a few times half a gigabyte."""
+_BLOCK = 1 << 25
+"""So many are computed at a time."""
 _LEAST_DENSITY = 1e-280
 """Points where the mixture is thinner are left out: quotients of what underflows mean nothing."""
 _LARGEST = 700.0
@@ -84,10 +90,18 @@ class HeterPoissonCurve(Curve):
         require_cost(self.noise, "noise")
         if not (0 <= self.low <= self.high and self.multiplier > 0 and 0 < self.cap <= 1):
             raise InvalidInput(f"impossible out-degrees {self.low}..{self.high} or keep probabilities")
+        centres = _within(self.high * self.rate)
+        kept = _within(self.rate * min(self.multiplier, self.high * self.cap))
+        points = _MOST_POINTS if self.infinite else min((kept / self.noise + 2 * _REACH) / _SPACING, _MOST_POINTS)
+        if max(centres * kept, centres * points, 2 * kept * points) > _MOST_CELLS and not self.infinite:
+            raise InvalidInput(
+                f"batches of {self.high * self.rate:,.0f} subgraphs with noise {self.noise:.3g} take too much memory "
+                "to charge; use smaller batches or more noise"
+            )
 
     @property
     def infinite(self) -> bool:
-        return self.noise == 0
+        return self.noise < _LEAST_NOISE
 
     def keep(self, degree: int) -> float:
         """Probability that a central out-neighbour of a node with out-degree `degree` keeps it."""
@@ -159,19 +173,21 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
         weights[:, 1::2] = curve.rate * kept
     else:
         weights[:, 1] = curve.rate
-    total = weights @ density
-    remove, add = weights @ up, (weights @ (density * down)) / np.maximum(total, _LEAST_DENSITY)
+    density_down = density * down
     there, back = [], []
-    for row in range(len(chances)):
-        # Beyond the last move that can happen there is nothing to see, and far from every move the density underflows.
-        reach = moves[np.flatnonzero(weights[row])[-1]] + _REACH
-        seen = np.flatnonzero((x <= reach) & (total[row] > _LEAST_DENSITY))
-        loss = np.maximum.accumulate(x[seen] ** 2 / 2 + np.log(total[row, seen]))
-        # Points closer than this differ by rounding alone; a longer chord is still above the curve.
-        apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
-        loss, seen = loss[apart], seen[apart]
-        there.append((loss, remove[row, seen]))
-        back.append((-loss[::-1], add[row, seen][::-1]))
+    for some in np.split(weights, range(_BLOCK // len(x) + 1, len(weights), _BLOCK // len(x) + 1)):
+        total = some @ density
+        remove, add = some @ up, (some @ density_down) / np.maximum(total, _LEAST_DENSITY)
+        for row in range(len(some)):
+            # Beyond the last move that can happen there is nothing to see; far from every move the density underflows.
+            reach = moves[np.flatnonzero(some[row])[-1]] + _REACH
+            seen = np.flatnonzero((x <= reach) & (total[row] > _LEAST_DENSITY))
+            loss = np.maximum.accumulate(x[seen] ** 2 / 2 + np.log(total[row, seen]))
+            # Points closer than this differ by rounding alone; a longer chord is still above the curve.
+            apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
+            loss, seen = loss[apart], seen[apart]
+            there.append((loss, remove[row, seen]))
+            back.append((-loss[::-1], add[row, seen][::-1]))
     starts = np.cumsum([0, *(len(loss) for loss, _ in there)])
     return _joined(chances, starts, there), _joined(chances, starts, back)
 
@@ -218,10 +234,14 @@ def _quantiles(degree: int, rate: float, tails: Floats) -> Floats:
     return np.append(count, _last(degree, rate))
 
 
+def _within(mean: float) -> float:
+    """A binomial number of this mean is larger with negligible probability."""
+    return mean + 12 * math.sqrt(mean) + 40
+
+
 def _last(count: int, chance: float) -> int:
     """The least k that Bin(count, chance) exceeds with negligible probability (scipy's isf gives up near 1)."""
-    mean = count * chance
-    reach = min(count, int(mean + 12 * math.sqrt(mean) + 40))
+    reach = min(count, int(_within(count * chance)))
     beyond = binom.sf(np.arange(reach + 1), count, chance) <= _NEGLIGIBLE
     return int(np.argmax(beyond)) if beyond.any() else count
 

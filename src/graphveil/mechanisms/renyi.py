@@ -11,6 +11,9 @@ from graphveil.core import Curve, Floats, InvalidInput
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 
+_MOST_ORDERS = 10_000
+"""Each takes as many terms behind sampling. Papers try a few dozen."""
+
 
 @dataclass(frozen=True)
 class RenyiCurve(Curve):
@@ -37,8 +40,8 @@ class MomentsCurve(RenyiCurve):
     most: int
 
     def __post_init__(self) -> None:
-        if self.most < 2:
-            raise InvalidInput(f"Renyi orders start at 2, got most={self.most}")
+        if not 2 <= self.most <= _MOST_ORDERS:
+            raise InvalidInput(f"Renyi orders go from 2 to at most {_MOST_ORDERS:,}, got most={self.most}")
 
     def orders(self) -> Floats:
         """The orders that the authors try."""

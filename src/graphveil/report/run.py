@@ -10,6 +10,7 @@ from typing import Any
 
 from graphveil.certificate import Release
 from graphveil.core import Unit, rounded
+from graphveil.folders import write_file
 from graphveil.progress import track
 from graphveil.report.charts import bars as drawn
 from graphveil.report.templates import render
@@ -67,7 +68,7 @@ def demonstrate(out: Path) -> str:
         lines.append(f"{label:<24} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")
     page = out / "summary.html"
-    page.write_text(summary(release, bars), encoding="utf-8")
+    write_file(page, summary(release, bars).encode())
     return "\n".join([*lines, "", release.certificate.card(), "", f"release  {folder}", f"summary  {page}"])
 
 

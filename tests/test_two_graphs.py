@@ -342,9 +342,9 @@ class TestPredicting:
         graph = whole.random_split()
         release = gv.train(graph, gv.methods.DpSgd(steps=1), epsilon=1, delta=1e-5, unit="node", seed=0)
         assert "  public " not in release.certificate.card()
-        old = json.loads(release.certificate.to_json())
+        old = json.loads((Path(__file__).parent / "releases" / "dpsgd" / "release.json").read_text())["certificate"]
         assert old["provenance"].pop("public") == ""
-        assert gv.Certificate.from_json(json.dumps(old)) == release.certificate
+        assert gv.Certificate.from_json(json.dumps(old)).provenance.public == ""
         assert Provenance(**old["provenance"]).public == ""
 
     def test_infer_is_for_private_graphs(self, release: gv.Release, two: Graph) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import InvalidInput
+
+if TYPE_CHECKING:
+    from graphveil.lineage import Descent
 
 Ids = NDArray[np.int64]
 """Node ids, or positions in an array of them."""
@@ -140,11 +143,12 @@ class Arcs:
 class Csr:
     """Arcs by target: row i lists, strictly increasing, the sources j of the arcs j -> i.
 
-    indptr: int64 [n + 1]; indices: int64 [m].
+    indptr: int64 [n + 1]; indices: int64 [m]; origin: the release that told these very arcs, if one did.
     """
 
     indptr: Ids
     indices: Ids
+    origin: Descent | None = None
 
     def __post_init__(self) -> None:
         for name, array in (("indptr", self.indptr), ("indices", self.indices)):
@@ -216,7 +220,7 @@ class Csr:
         before = np.concatenate([[0], np.cumsum(kept)])
         sizes = before[self.indptr[rows + 1]] - before[self.indptr[rows]]
         fresh = np.cumsum(inside) - 1
-        return Csr(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), fresh[self.indices[kept]])
+        return Csr(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), fresh[self.indices[kept]], self.origin)
 
     def has_loops(self) -> bool:
         """Whether some node points at itself; needs no memory."""

@@ -43,6 +43,7 @@ from graphveil.core import (
 from graphveil.folders import CARD, MANIFEST, read_public, require_only, write_public
 from graphveil.graph import Graph
 from graphveil.method import Method, Serves, State
+from graphveil.noise import Seeded
 from graphveil.untrusted import parse_json, require_agreement, require_plain, require_schema
 
 if TYPE_CHECKING:
@@ -110,6 +111,10 @@ class Provenance:
     ledger_entry: str = ""
     public: str = ""
     """The public graph beside the private one, in words; empty where there is none."""
+    public_graph_digest: str = ""
+    """SHA-256 of that graph; empty where there is none, and in a file that did not say."""
+    run: str = ""
+    """A random number that tells this run from all others; empty in a file that did not say."""
     method: str = ""
     """What planned the run: the method's description as JSON; empty in a file that did not say."""
     sizes: tuple[int, ...] = ()
@@ -133,14 +138,9 @@ class Provenance:
         return self.split.startswith("per_class") or " balanced" in self.split or self.split == "public"
 
     def same_data(self, other: Provenance) -> bool:
-        """Whether both may speak of the same data: the public parts are alike, or the name and the number of nodes are.
-
-        A first version of the file gave neither parts nor sizes: there the name decides.
-        """
-        known = self.sizes and other.sizes
-        alike = known and self.public_digest == other.public_digest
-        named = self.dataset == other.dataset and (not known or self.sizes[0] == other.sizes[0])
-        return bool(alike or named)
+        """Whether both may speak of the same data: a name or the public parts alike, or one of them does not say."""
+        known = self.public_digest != "" != other.public_digest
+        return not known or self.public_digest == other.public_digest or self.dataset == other.dataset
 
 
 @dataclass(frozen=True)
@@ -175,6 +175,9 @@ class Certificate:
         origin = self.provenance
         if (origin.released and not origin.descends) or (origin.descends and not self.parents):
             raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
+        edges = self.plan.adjacency.unit is Unit.EDGE
+        if origin.descends and not (edges and self.parents[0].plan.adjacency == self.plan.adjacency):
+            raise InvalidInput("a graph of released edges is protected as these were: edges, directed or not")
         if self.generations > _MOST_GENERATIONS or self.members > _MOST_MEMBERS:
             raise InvalidInput(
                 f"this release would descend from {_MOST_GENERATIONS} generations of others, or {_MOST_MEMBERS} in "
@@ -215,15 +218,22 @@ class Certificate:
 
     @cached_property
     def ancestry(self) -> tuple[Certificate, ...]:
-        """This certificate, its parents, theirs and so on, each once."""
+        """This certificate, its parents, theirs and so on, each once; all of those that do not say of which run."""
         found: list[Certificate] = []
+        runs: set[str] = set()
         waiting = [self]
         while waiting:
             one = waiting.pop(0)
-            if one not in found:
+            if one.provenance.run not in runs:
                 found.append(one)
                 waiting += one.parents
+            runs |= {one.provenance.run} - {""}
         return tuple(found)
+
+    @cached_property
+    def elsewhere(self) -> tuple[Certificate, ...]:
+        """Those of the ancestry that speak of other data."""
+        return tuple(itertools.chain.from_iterable(_families(self.ancestry)[1:]))
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -244,8 +254,13 @@ class Certificate:
             "direction of edges": (adjacency.undirected, graph.undirected),
             "split": ((told.split, told.split_hash), (graph.split, graph.split_hash() if told.split_hash else "")),
         }
+        if told.traced:
+            facts["lineage"] = ((told.descends, told.released), (graph.lineage is not None, graph.arcs_were_released()))
+            facts["public graph"] = (told.public_graph_digest, graph.public_graph_digest())
         if told.public_digest and told.sizes == graph.sizes:
             facts["public parts"] = (told.public_digest, graph.public_digest(adjacency))
+        if told.descends and graph.lineage is not None:
+            facts["released graph"] = (self.parents[0], Certificate.from_json(graph.lineage.certificate))
         unknown = set() if told.sizes else {"sizes"}
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
@@ -260,14 +275,16 @@ class Certificate:
             f"  reading     {plan.reading.value}",
         ]
         if plan.reading is Reading.PUBLISHED:
-            lines += [f"  REFUTED     {reason}" for reason in plan.refuted]
-            lines.append(f"  provable    epsilon {_show(self.sound_epsilon)} for this very run")
+            refuted = dict.fromkeys(reason for one in self.ancestry for reason in one.plan.refuted)
+            lines += [f"  REFUTED     {reason}" for reason in refuted]
+            lines.append(f"  provable    epsilon {_show(self.sound_epsilon)} for this very run{self._with_others(own)}")
         lines += [
             f"  guarantee   epsilon {_show(one.sound_epsilon)} at delta {one.delta:.3g} for {one.dataset!r}: "
             f"{one.adjacency}"
             for one in others
         ]
-        lines += [_step_line(step) for step in plan.steps] or ["  steps       none: no private data is read"]
+        free = " (of released edges: not charged)" if origin.released else ""
+        lines += [_step_line(step) + free for step in plan.steps] or ["  steps       none: no private data is read"]
         lines += [f"  assumes     {item}" for item in self._assumes()]
         lines += [
             f"  data        {origin.dataset}, split {origin.split} ({origin.split_hash[:12] or 'hash withheld'})",
@@ -276,24 +293,32 @@ class Certificate:
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
-        lines += [f"  descends    {_descent(one)}" for one in self.ancestry[1:]]
+        lines += [f"  made of     {_descent(one)}" for one in self.ancestry[1:]]
         return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
 
     def _about(self, own: Guarantee) -> str:
         """Whom the first guarantee is about, where that is more than this run and its data."""
         if self.provenance.released:
-            return f" for {own.dataset!r}: its edges were released, and reading them again costs nothing"
+            return f" for {own.dataset!r}: spent when its edges were released, and this run adds nothing"
         if own.releases > 1:
-            return f" for {own.dataset!r}: {_show(self.plan_epsilon)} by this run, and what it descends from"
+            return f" for {own.dataset!r}: {_show(self.plan_epsilon)} by this run{self._with_others(own)}"
         return f" for {own.dataset!r}" if len(self.guarantees) > 1 else ""
 
+    def _with_others(self, own: Guarantee) -> str:
+        """How many runs on the same data count beside this one."""
+        others = own.releases - (0 if self.provenance.released else 1)
+        return f", and what {others} earlier release{'s' * (others > 1)} of the same data spent" if others > 0 else ""
+
     def _assumes(self) -> tuple[str, ...]:
-        apart = ("nobody is in two of the datasets that have a guarantee each",) if len(self.guarantees) > 1 else ()
-        return tuple(dict.fromkeys([*(item for one in self.ancestry for item in one.plan.assumes), *apart]))
+        return tuple(dict.fromkeys(item for one in self.ancestry for item in one.plan.assumes))
 
     def warnings(self) -> list[str]:
         """What a reader must not overlook, of this release and of all that it descends from."""
         found = []
+        if len(self.guarantees) > 1:
+            found.append("whoever is in two of these datasets, or a link that is, is protected by the sum of epsilons")
+        if any(len(kinds) > 1 for kinds in ({one.plan.adjacency for one in each} for each in _families(self.ancestry))):
+            found.append("releases of one dataset protect different things here: they have no guarantee in common")
         for one in self.ancestry:
             origin = one.provenance
             which = "" if one is self else f" (of {origin.dataset!r}, made {origin.created})"
@@ -304,7 +329,7 @@ class Certificate:
             if not origin.traced:
                 found.append(
                     f"{_UNTRACED}: if it came from `infer`, or was trained on a released graph, more was revealed than "
-                    f"is said here{which}"
+                    f"is said here; take it for unprotected unless you know how it was made{which}"
                 )
         return found
 
@@ -354,15 +379,17 @@ class Certificate:
         for said, true in zip(stated, spent, strict=True):
             if not math.isclose(said, true, rel_tol=1e-6):
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
-        require_agreement(described, _in_version(made.describe(), described["schema"]), "the certificate")
+        require_agreement(described, _in_version(made.describe(), described), "the certificate")
         return made
 
 
-def _in_version(said: dict[str, Any], schema: int) -> dict[str, Any]:
-    """What `Certificate.describe` says, as a file of another version has it."""
+def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
+    """What `Certificate.describe` says, as the file's version has it; the earliest knew no public graph."""
+    schema = described["schema"]
     if schema == SCHEMA:
         return said
-    facts = {name: said["provenance"][name] for name in _FIRST_FACTS}
+    known = [name for name in _FIRST_FACTS if name != "public" or name in described["provenance"]]
+    facts = {name: said["provenance"][name] for name in known}
     return {**{name: said[name] for name in said if name != "parents"}, "schema": schema, "provenance": facts}
 
 
@@ -376,6 +403,10 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         whole = isinstance(value, tuple) and all(type(size) is int and size >= 0 for size in value)
         if not whole and type(value) not in (get_args(kind) or (kind,)):
             raise TypeError(f"{name} is {value!r}")
+    if made.secure == made.source.startswith(Seeded.label):
+        raise TypeError(f"noise is said to be {made.source!r} and secure={made.secure}")
+    if made.traced and not (len(made.sizes) == 3 and min(made.sizes) > 0 and made.method and made.run):
+        raise TypeError("the sizes of the graph, the method and the run are not said")
     if made.sizes:
         nodes, features, classes = made.sizes
         if nodes > _MOST_NODES or features * classes > _MOST_WEIGHTS:
@@ -397,8 +428,12 @@ def _families(ancestry: Sequence[Certificate]) -> list[list[Certificate]]:
 
 def _akin(child: Certificate, other: Certificate) -> bool:
     """Whether the guarantees of two certificates are about the same data."""
-    handed_down = any(a.provenance.descends and a.parents[0] == b for a, b in ((child, other), (other, child)))
+    handed_down = any(a.provenance.descends and _same_run(a.parents[0], b) for a, b in ((child, other), (other, child)))
     return handed_down or child.data.same_data(other.data)
+
+
+def _same_run(one: Certificate, other: Certificate) -> bool:
+    return one is other or one.provenance.run == other.provenance.run != ""
 
 
 def _guarantee(certificate: Certificate, family: Sequence[Certificate]) -> Guarantee:
@@ -433,7 +468,8 @@ def _together(plans: Sequence[Plan], delta: float) -> float:
 
 def _descent(one: Certificate) -> str:
     origin, spent = one.provenance, _show(accounting.epsilon(one.sound or one.plan, one.delta))
-    return f"{origin.dataset}, split {origin.split}: epsilon {spent} at delta {one.delta:.3g}, made {origin.created}"
+    entry = f", ledger {origin.ledger_entry}" if origin.ledger_entry else ""
+    return f"{origin.dataset}, split {origin.split}: epsilon {spent} at delta {one.delta:.3g}, {origin.created}{entry}"
 
 
 def _acts(plan: Plan) -> list[tuple[str, Mechanism, int]]:

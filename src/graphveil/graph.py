@@ -27,7 +27,7 @@ from graphveil.core import (
     require_printable,
     require_seed,
 )
-from graphveil.lineage import PYG_ATTRIBUTE, Descent, arcs_digest, digest, from_text, of_file, to_text
+from graphveil.lineage import PYG_ATTRIBUTE, Descent, digest, from_text, handed_down, of_file, to_text
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ class Graph:
     degrees: Ids | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.adj, Csr) and self.adj.origin is not None:
+            object.__setattr__(self, "lineage", self.adj.origin)
         require_printable(self.name, "the name of a graph")
         require_printable(self.split, "the words about a split")
         self._check_features()
@@ -290,7 +292,8 @@ class Graph:
         train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES)
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
         count = _count(y) if classes is None else classes
-        return cls(x, adj, y, count, undirected, train, val, test, name, split, lineage=lineage)
+        told = handed_down(adj, lineage)
+        return cls(x, told, y, count, undirected, train, val, test, name, split, lineage=lineage)
 
     def to_pyg(self) -> Data:
         """As a PyG `Data` with x, edge_index, y and the three masks, and the lineage of a graph that has one."""
@@ -332,9 +335,14 @@ class Graph:
         open_parts = [array for part, arrays in parts.items() if part not in adjacency.private for array in arrays]
         return digest(sizes, *open_parts, after=self.let_go)
 
+    def public_graph_digest(self) -> str:
+        """SHA-256 of the public graph beside this one; empty where there is none."""
+        seen = self.beside
+        return "" if seen is None else digest(seen.x.numpy(), seen.adj.indptr, seen.adj.indices, after=seen.let_go)
+
     def arcs_were_released(self) -> bool:
-        """Whether these very arcs are the ones that the release of the lineage told."""
-        return self.lineage is not None and self.lineage.arcs == arcs_digest(self.adj)
+        """Whether the arcs are those that the release of the lineage told: they know it, nobody compares them."""
+        return self.adj.origin is not None
 
     def split_hash(self) -> str:
         """SHA-256 of the three masks."""

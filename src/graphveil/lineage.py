@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ class Descent:
     """One release that a graph descends from.
 
     certificate: its JSON, checked when the graph is used; arcs: SHA-256 of the arcs that were released, which are
-    public. A graph whose arcs are others still descends from the release, and its own edges are private again.
+    public. The arcs themselves carry it (`Csr.origin`): a graph that gets others still descends from the release, and
+    those are private. What is private is never compared with what was released, for the answer would tell.
     """
 
     certificate: str
@@ -62,6 +63,11 @@ def arcs_digest(adj: Csr) -> str:
     return digest(adj.indptr, adj.indices)
 
 
+def handed_down(adj: Csr, lineage: Descent | None) -> Csr:
+    """Arcs that were read with a lineage: told by the release if they are the very ones."""
+    return adj if lineage is None or lineage.arcs != arcs_digest(adj) else replace(adj, origin=lineage)
+
+
 def to_text(lineage: Descent) -> str:
     """For files and other libraries' objects; `from_text` inverts it."""
     return json.dumps(asdict(lineage))
@@ -79,18 +85,21 @@ def from_text(text: object) -> Descent:
 
 
 def of_file(path: Path) -> Descent | None:
-    """What an edge list on disk descends from: the release in whose folder it lies, or that wrote it."""
-    return _beside(path) or _inside(path)
+    """What an edge list on disk descends from: the release that wrote it, or in whose folder it lies."""
+    place = path.resolve()
+    return _inside(place) or _beside(place)
 
 
 def _beside(path: Path) -> Descent | None:
     """Of the folder of a released graph."""
     facts, certificate = path.with_name("graph.json"), path.with_name("certificate.json")
-    if not (_small(facts) and _small(certificate)):
+    if not certificate.is_file():
         return None
+    if certificate.stat().st_size > _MOST_BYTES:
+        raise InvalidInput(f"{certificate} is too large to be the certificate of {path.name}; move the edge list away")
     try:
         arcs = str(json.loads(facts.read_bytes())["arcs"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         # A folder of an older version, or altered: its edges still descend from the certificate beside them.
         arcs = ""
     return Descent(certificate.read_text(errors="replace"), arcs)
@@ -104,7 +113,3 @@ def _inside(path: Path) -> Descent | None:
 
     found = (pq.read_schema(path).metadata or {}).get(PARQUET_KEY)
     return None if found is None else from_text(found.decode(errors="replace"))
-
-
-def _small(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size <= _MOST_BYTES

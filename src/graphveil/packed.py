@@ -28,7 +28,7 @@ from graphveil.arcs import Csr, Ids
 from graphveil.core import ROLES, InvalidInput, Tampered
 from graphveil.folders import require_only, require_room, settled, written_whole
 from graphveil.graph import Graph
-from graphveil.lineage import from_text, to_text
+from graphveil.lineage import from_text, handed_down, to_text
 from graphveil.progress import track
 from graphveil.untrusted import MOST_TEXT, opened, plain_json, read_plain
 
@@ -144,7 +144,7 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
     return _Packed(
         **tensors,
         **facts,
-        adj=Csr(arrays["indptr"], arrays["indices"]),
+        adj=handed_down(Csr(arrays["indptr"], arrays["indices"]), facts["lineage"]),
         degrees=arrays.get("degrees"),
         checked=tensors["x"] if finite else None,
         pages=_Pages(arrays["x"]),

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from graphveil import discover
 from graphveil.arcs import Csr, arcs_of
-from graphveil.certificate import PATIENCE, Certificate, require_card
+from graphveil.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.core import InvalidInput, MissingExtra, Tampered, Unit, parse, timely
 from graphveil.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
 from graphveil.graph import Graph
@@ -77,7 +77,7 @@ class ReleasedEdges:
             raise InvalidInput("released edges need a certificate that protects edges")
         if self.edges.dtype != torch.int64 or self.edges.ndim != 2 or self.edges.shape[0] != 2:
             raise InvalidInput(f"edges must be int64 [2, m], got {self.edges.dtype} {list(self.edges.shape)}")
-        if not torch.equal(_listed(self.arcs(), self.undirected), self.edges):
+        if not torch.equal(_listed(self._arcs(), self.undirected), self.edges):
             raise InvalidInput("edges must be listed once and in ascending order, source < target if undirected")
 
     @classmethod
@@ -91,7 +91,10 @@ class ReleasedEdges:
         return self.certificate.plan.adjacency.undirected
 
     def arcs(self) -> Csr:
-        """As arcs by target; an undirected edge gives both."""
+        """As arcs by target, which know that they were released; an undirected edge gives both."""
+        return replace(self._arcs(), origin=self.lineage())
+
+    def _arcs(self) -> Csr:
         listed = arcs_of(self.edges[0].numpy(), self.edges[1].numpy(), self.num_nodes, "released edge")
         return listed.once_to_csr(clean=False) if self.undirected else listed.to_csr(undirected=False, clean=False)
 
@@ -103,11 +106,11 @@ class ReleasedEdges:
         if (graph.num_nodes, graph.undirected) != (self.num_nodes, self.undirected):
             raise InvalidInput(f"the released edges are of {self._size()}; {graph} does not fit them")
         name = f"{graph.name} released by {self.method.name()}"
-        return replace(graph.with_arcs(self.arcs()), name=name, lineage=self.lineage())
+        return replace(graph.with_arcs(self.arcs()), name=name)
 
     def lineage(self) -> Descent:
         """What a graph with these edges descends from."""
-        return Descent(self.certificate.to_json(), arcs_digest(self.arcs()))
+        return Descent(self.certificate.to_json(), arcs_digest(self._arcs()))
 
     def to_pyg(self) -> Data:
         """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too.
@@ -162,6 +165,8 @@ class ReleasedEdges:
         # Whatever else breaks, the file did it: pyarrow and torch raise several kinds.
         except Exception as error:
             raise Tampered(f"{folder} is incomplete or altered: {error}") from error
+        if certificate.provenance.method not in ("", described_method(made.method)):
+            raise Tampered(f"{folder} is of {made.method.name()}, and its certificate of another method")
         facts = {**made._describe(), "schema": described["schema"]}
         if described["schema"] != SCHEMA:
             facts.pop("arcs")
@@ -177,7 +182,7 @@ class ReleasedEdges:
             "edges": self.edges.shape[1],
             "undirected": self.undirected,
             "ids": _IDS,
-            "arcs": arcs_digest(self.arcs()),
+            "arcs": arcs_digest(self._arcs()),
         }
 
     def _size(self) -> str:

@@ -212,6 +212,8 @@ def _run(
     )
     # The ledger never believes a published proof: it charges what we can prove for the same acts.
     charge = certificate.sound or certificate.plan
+    # Edges that a release has told are paid for.
+    ledger = None if certificate.provenance.released else ledger
     with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
         entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
     certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
@@ -309,9 +311,10 @@ def _provenance(
         secure=source.secure,
         seed=seed,
         version=version("graphveil"),
-        # To the microsecond: two runs of one plan are told apart by it.
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         public="" if graph.beside is None else f"{graph.beside.name}, {graph.beside.num_nodes:,} nodes",
+        public_graph_digest=graph.public_graph_digest(),
+        run=secrets.token_hex(16),
         method=described_method(method),
         sizes=graph.sizes,
         public_digest=graph.public_digest(adjacency),

@@ -15,6 +15,7 @@ from graphveil.core import InvalidInput, Reading, Tampered
 from graphveil.folders import settled
 from graphveil.graph import Graph
 from graphveil.method import Method
+from graphveil.nn.released_graph import ReleasedGraph
 from graphveil.noise import Seeded
 from graphveil.released_edges import ReleasedEdges
 from graphveil.session import Session
@@ -30,14 +31,17 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
 
     Hashes, card and arithmetic are checked in any case, of all certificates that it descends from too. With `graph`,
     the graph and split of the run, or a stand-in that shares what is public of it, the plan is made again: nobody can
-    have lowered a claim. Runs no code from the folder. Hashes catch accidents, not authors: whether noise was drawn as
-    the plan says, no folder can show.
+    have lowered a claim. So are the plans before it that speak of the same graph and split. The graph of a release on
+    other data, which it descends from, will do too, for the guarantee of those. Runs no code from the folder. Hashes
+    catch accidents, not authors: whether noise was drawn as the plan says, and whether all parents are named, no folder
+    can show.
     """
     folder = settled(Path(path))
     edges = any((folder / name).exists() for name in ("edges.parquet", "edges.csv"))
     found = ReleasedEdges.load(path) if edges else load(path)
     if isinstance(found, Release):
         _require_serving(found)
+    _require_releasers(found.certificate)
     if graph is not None:
         require_own_graph(found.certificate, graph)
         require_own_plan(found.method, found.certificate, graph)
@@ -45,24 +49,41 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
 
 
 def require_own_graph(certificate: Certificate, graph: Graph) -> None:
-    """The graph shows the name, sizes, split and public parts that the certificate speaks of."""
-    if strange := certificate.differences(graph):
+    """The graph shows the name, sizes, split, lineage and public parts of the run, or of an earlier one elsewhere."""
+    if all(one.differences(graph) for one in (certificate, *certificate.elsewhere)):
         told = certificate.provenance
         raise InvalidInput(
             f"{graph.name!r} is not the graph of this release, which speaks of {told.dataset!r}, split {told.split!r}: "
-            f"they differ in {strange}. Give the graph and the split of the run"
+            f"they differ in {certificate.differences(graph)}. Give the graph and the split of the run"
         )
 
 
 def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> None:
     """The certificate's plans, of both readings if it has both, are what `method` plans for the public of `graph`.
 
-    So are those of the releases that it descends from, by their own methods, where they speak of the same graph.
+    So are those of the releases that it descends from, by their own methods, where they speak of the same graph and
+    split. One that speaks of neither is the caller's to refuse.
     """
-    _require_plan(method, certificate, graph)
-    for one in certificate.ancestry[1:]:
-        if one.provenance.method and not one.differences(graph):
-            _require_plan(discover.rebuild_method(plain_json(one.provenance.method)), one, graph)
+    earlier = [one for one in certificate.ancestry[1:] if one.provenance.method and not one.differences(graph)]
+    if not earlier or not certificate.differences(graph):
+        _require_plan(method, certificate, graph)
+    for one in earlier:
+        _require_plan(_method_of(one), one, graph)
+
+
+def _require_releasers(certificate: Certificate) -> None:
+    """Edges that are said to have been released were so by a method that releases graphs."""
+    for one in certificate.ancestry:
+        teller = one.parents[0] if one.provenance.descends else None
+        if teller is not None and teller.provenance.method and not isinstance(_method_of(teller), ReleasedGraph):
+            raise Tampered(
+                f"{_method_of(teller).name()} releases no graph, and {one.provenance.dataset!r} is one of its"
+            )
+
+
+def _method_of(certificate: Certificate) -> Method:
+    made: Method = discover.rebuild_method(plain_json(certificate.provenance.method))
+    return made
 
 
 def _require_plan(method: Method, certificate: Certificate, graph: Graph) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_weights_serve_another_graph_and_a_seed_fixes_all(graph: Graph, method: 
     release = gv.train(graph, method, noise=2.0, delta=1e-5, unit="edge", seed=3)
     again = gv.train(graph, method, noise=2.0, delta=1e-5, unit="edge", seed=3)
     assert torch.equal(release.state["logits"], again.state["logits"])
-    other = social(num_nodes=300, seed=1).random_split(seed=0)
+    other = replace(social(num_nodes=300, seed=1).random_split(seed=0), name="other")
     served = gv.infer(release, other, noise=4.0, delta=1e-5, seed=0)
     assert served.predict().shape == (300,)
     assert served.certificate.epsilon < release.certificate.epsilon

@@ -156,7 +156,7 @@ def test_same_seed_same_result_with_or_without_a_kept_encoder(graph: Graph) -> N
 
 def test_weights_serve_another_graph(graph: Graph) -> None:
     release = gv.train(graph, replace(SMALL, hops=2), epsilon=8, delta=1e-5, unit="edge", seed=0)
-    other = social(num_nodes=700, seed=5).random_split(seed=1)
+    other = replace(social(num_nodes=700, seed=5).random_split(seed=1), name="other")
     served = gv.infer(release, other, epsilon=8, delta=1e-5, seed=0)
     assert served.evaluate("test")["accuracy"] > 0.7
     assert served.certificate.epsilon <= 8

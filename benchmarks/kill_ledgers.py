@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import sys
 import tempfile
@@ -85,16 +86,25 @@ def write_for_ever(path: Path, graphs: list[Graph], pipe: int, seed: int) -> Non
 
 
 def killed(path: Path, graphs: list[Graph], told: Told, draw: random.Random) -> None:
-    """Two processes that write until they are killed, one after the other."""
+    """Two processes that write until they are killed, one after the other, some after a few words of theirs."""
     children = [started(path, graphs, draw.randrange(2**31)) for _ in range(2)]
     for child, pipe in children:
+        words = heard(pipe, draw.choice([0, 0, 1, 4]))
         time.sleep(draw.choice([draw.uniform(0, 0.01), draw.uniform(0, 0.1)]))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        with os.fdopen(pipe) as words:
-            told.hear(words.read())
+        with os.fdopen(pipe) as rest:
+            told.hear(words + rest.read())
         if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
             raise AssertionError(f"a writer ended by itself: {status}")
+
+
+def heard(pipe: int, lines: int) -> str:
+    """So many lines of a writer, or what it has told in ten seconds."""
+    words = ""
+    while words.count("\n") < lines and select.select([pipe], [], [], 10)[0]:
+        words += os.read(pipe, 4096).decode()
+    return words
 
 
 def started(path: Path, graphs: list[Graph], seed: int) -> tuple[int, int]:

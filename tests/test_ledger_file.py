@@ -297,6 +297,22 @@ class TestLeftBeside:
         assert told(path) == truth
         assert not Path(f"{path}-journal").exists()
 
+    def test_a_writer_that_is_killed_while_we_look_is_settled(
+        self, specimen: Specimen, place: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, after = specimen.states[0], specimen.states[1]
+        truth, inspect = told(place(before)), LedgerFile._inspect
+        torn = page(after, 0) + page(after, 1) + before[2 * fuzz_ledgers.PAGE :]
+
+        def too_early(self: LedgerFile, write: bool) -> None:
+            monkeypatch.setattr(LedgerFile, "_inspect", inspect)
+            inspect(self, write)
+            place(torn, journal=undoing(before, after))
+
+        path = place(before)
+        monkeypatch.setattr(LedgerFile, "_inspect", too_early)
+        assert told(path) == truth
+
     def test_a_torn_file_is_not_mended_by_an_older_or_a_strangers_journal(
         self, specimen: Specimen, place: Callable[..., Path]
     ) -> None:

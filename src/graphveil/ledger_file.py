@@ -192,10 +192,16 @@ class LedgerFile:
             raise self._fate(failed, book, otherwise) from failed
 
     def _read(self) -> Book:
-        self._inspect(write=False)
-        with closing(_connect(self.path, "ro")) as database:
-            database.execute("BEGIN")
-            return self._checked(database)
+        while True:
+            self._inspect(write=False)
+            try:
+                with closing(_connect(self.path, "ro")) as database:
+                    database.execute("BEGIN")
+                    return self._checked(database)
+            except sqlite3.OperationalError as error:
+                # A writer was killed since we looked: what it left has to be settled.
+                if _code(error) != sqlite3.SQLITE_READONLY_ROLLBACK:
+                    raise
 
     def _fate(self, failed: sqlite3.Error, before: Book, otherwise: str) -> GraphveilError:
         """A write that failed late may have been made: look."""
@@ -217,7 +223,7 @@ class LedgerFile:
 
     def _typed(self, error: sqlite3.Error, otherwise: str) -> GraphveilError:
         """What SQLite says, what is so now, and what to do."""
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        code = _code(error) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return self._damaged(str(error))
         if not self.exists:
@@ -442,6 +448,11 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's number for it; Python raises a few of its own, without one."""
+    return int(getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR))
 
 
 def _touch(path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from neighbours import Silent, Sketch
+from neighbours import Silent, Sketch, roles
 from torch import Tensor
 
 from blocks_of import random_links
@@ -44,10 +44,8 @@ def dressed(links: np.ndarray, undirected: bool, seed: int) -> Sketch:
 
 
 def graph_of(sketch: Sketch) -> Graph:
-    """As a library graph in which two thirds of the nodes train, and of which every id is said to be present."""
-    train = torch.arange(len(sketch.y)) % 3 != 2
-    none = torch.zeros_like(train)
-    made = Graph(sketch.x, sketch.adj(), sketch.y, 2, sketch.undirected, train, none, ~train, "small", "thirds")
+    """As a library graph of two classes, of which every id is said to be present."""
+    made = Graph(sketch.x, sketch.adj(), sketch.y, 2, sketch.undirected, *roles(len(sketch.y)), "small", "thirds")
     return made.with_every_id_present()
 
 

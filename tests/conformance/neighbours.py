@@ -24,12 +24,14 @@ from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
+from graphveil.mechanisms.occurrences import occurrences
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.renyi import MomentsCurve, RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
+from graphveil.nn.aggregate import NeighbourSums
 from graphveil.noise import Seeded
 from graphveil.sampling.subgraphs import Subgraphs
 from graphveil.session import Session
@@ -82,15 +84,13 @@ class Sketch:
         return Csr.from_edge_index(sources, targets, len(self.y))
 
     def graph(self) -> Graph:
-        """As a library graph in which two thirds of the nodes train, and of which every id is said to be present."""
-        train = torch.arange(len(self.y)) % 3 != 2
-        none = torch.zeros_like(train)
-        made = Graph(self.x, self.adj(), self.y, 3, self.undirected, train, none, ~train, "sketch", "thirds")
-        return made.with_every_id_present()
+        """As a library graph of whose nodes two thirds train and one in six validates; every id is said to be present."""
+        masks = roles(len(self.y))
+        return Graph(self.x, self.adj(), self.y, 3, self.undirected, *masks, "sketch", "thirds").with_every_id_present()
 
     def beside_public(self) -> Graph:
         """The library graph with a public one beside it, which is the same for every sketch and so for neighbours."""
-        return self.graph().with_public(public_graph(self.undirected))
+        return _dressed(self.x, self.y, self.undirected).with_arcs(self.adj())
 
     def sealed(self, public: Public) -> Sealed:
         """The same kind of seal as `public`, around this sketch; blanked nodes are allowed."""
@@ -98,8 +98,22 @@ class Sketch:
 
 
 @lru_cache
+def roles(count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Who trains, validates and tests, bool [count] each."""
+    place = torch.arange(count) % 6
+    return place % 3 != 2, place == 2, place == 5
+
+
+@lru_cache(maxsize=4)
+def _dressed(x: Tensor, y: Tensor, undirected: bool) -> Graph:
+    """No arcs yet: graphs made of it share what methods learn from public features and labels, bit for bit."""
+    bare = Sketch(np.zeros((len(y), len(y)), dtype=bool), x, y, undirected)
+    return bare.graph().with_public(public_graph(undirected))
+
+
+@lru_cache
 def public_graph(undirected: bool) -> Graph:
-    """15 nodes, of which 5 are for testing."""
+    """15 nodes, of which 10 may be asked about."""
     return replace(Sketch.random(np.random.default_rng(2), undirected, nodes=15).graph(), name="public sketch")
 
 
@@ -115,6 +129,94 @@ def neighbour(sketch: Sketch, unit: Unit, rng: np.random.Generator) -> Sketch:
     return sketch.replaced(int(u), row if unit is Unit.FEATURES else None, int(rng.integers(3)))
 
 
+# --- Telling graphs: where bounds are attained, and where a forgotten case shows. ---
+
+_NODES = 8
+"""0, 1, 3, 4, 6 and 7 train, 2 validates, 5 tests; 1 is what 0 is, and 3 is its opposite."""
+
+
+def telling(adjacency: Adjacency) -> list[tuple[str, Sketch, Sketch]]:
+    """Neighbours, with what they are: isolated nodes, stars, hubs, pendants, twins. The first ones tell the most."""
+    if adjacency.unit is Unit.EDGE:
+        return [(name, _shape(name, adjacency), _shape(name, adjacency).toggled(*at)) for name, at in _TOGGLED]
+    pairs = []
+    for name, v in _CHANGED:
+        sketch = _shape(name, adjacency)
+        if adjacency.unit is Unit.NODE:
+            pairs.append((f"{name} without {v}", sketch, sketch.blanked(v)))
+            continue
+        label = (int(sketch.y[v]) + 1) % 3
+        if adjacency.unit is Unit.LABEL:
+            pairs.append((f"{name} with another label of {v}", sketch, sketch.replaced(v, None, label)))
+            continue
+        # What is the opposite in all but its label turns a gradient round.
+        label = label if v % 2 else int(sketch.y[v])
+        pairs.append((f"{name} with another {v}", sketch, sketch.replaced(v, -100 * sketch.x[v], label)))
+    return pairs
+
+
+_TOGGLED = [
+    ("nobody linked", (0, 1)),
+    ("nobody linked", (0, 3)),
+    ("nobody linked", (2, 5)),
+    *((f"star of 0 with {leaves}", (0, leaves + 1)) for leaves in range(1, _NODES - 1)),
+    ("star of 0 with 7", (7, 0)),
+    ("star of 0 with 7", (6, 7)),
+    ("star of 2 with 7", (2, 7)),
+    ("two stars", (0, 3)),
+    ("twins", (0, 1)),
+    ("everybody linked", (0, 4)),
+]
+"""Shape, and the edge (or arc from the second to the first) that a neighbour has and it has not, or the reverse."""
+
+_CHANGED = [
+    ("star of 0 with 7", 0),
+    ("star of 0 with 7", 7),
+    ("star of 2 with 7", 2),
+    ("nobody linked", 0),
+    ("nobody linked", 2),
+    ("one link", 0),
+    ("star of 0 with 2", 0),
+    ("hub and pendant", 7),
+    ("hub and pendant", 0),
+    ("two stars", 3),
+    ("twins", 1),
+    ("everybody linked", 4),
+]
+"""Shape, and the node that a neighbour lacks, or that is another there."""
+
+
+@lru_cache
+def _shape(name: str, adjacency: Adjacency) -> Sketch:
+    """One of the shapes; directed, who comes first in a link speaks to the other, and hears those of even numbers."""
+    ends = {
+        "nobody linked": [],
+        "one link": [(0, 1)],
+        "hub and pendant": [(0, 1), (0, 4), (0, 7), (7, 6)],
+        "two stars": [(0, 3), *((0, v) for v in (1, 2, 4)), *((3, v) for v in (5, 6, 7))],
+        "twins": [(twin, v) for twin in (0, 1) for v in range(2, _NODES)],
+        "everybody linked": [(u, v) for u in range(_NODES) for v in range(u)],
+    }
+    if name.startswith("star"):
+        hub, leaves = (int(word) for word in name.split()[2::2])
+        ends[name] = [(hub, v) for v in range(_NODES) if v != hub][:leaves]
+    links = np.zeros((_NODES, _NODES), dtype=bool)
+    for u, v in ends[name]:
+        links[v, u] = True
+        links[u, v] = adjacency.undirected or v % 2 == 0
+    x, y = _records()
+    return Sketch(links, x, y, adjacency.undirected)
+
+
+@lru_cache
+def _records() -> tuple[Tensor, Tensor]:
+    """Features longer than any clip, and labels of three classes."""
+    rng = np.random.default_rng(3)
+    x = torch.from_numpy(rng.standard_normal((_NODES, 4)).astype(np.float32) * 10)
+    x[1], x[3] = x[0], -x[0]
+    return x, torch.tensor([0, 0, 1, 1, 2, 2, 0, 1])
+
+
 class Silent(Seeded):
     """Seeded coins but no noise: shows the bounded query itself. Lives in the tests alone."""
 
@@ -123,6 +225,10 @@ class Silent(Seeded):
 
     def laplace(self, count: int) -> Floats:
         return np.zeros(count)
+
+
+_COINS = 6
+"""Draws of subgraphs for one query: who is central, and whom a centre keeps, decides what moves."""
 
 
 @dataclass
@@ -159,17 +265,23 @@ class Probe(Session):
             return rows_move(step, query, self.here, self.there, uses, self.releases)
         if isinstance(step.act, HeterPoisson):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
-            return subgraph_move(step.act, query, self.here, self.there, self.releases)
+            coins = range(self.releases, self.releases + 100 * _COINS, 100)
+            return max(subgraph_move(step.act, query, self.here, self.there, each) for each in coins)
         if isinstance(step.act, FlippedEdges | TopPairs):
             return answers_move(step, step.act, query, self.here, self.there)
         if isinstance(step.act, Settling):
             return settling_move(step, step.act, query, self.here, self.there)
+        if isinstance(step.act, Contractive):
+            return hops_move(step, step.act, query, self.here, self.there)
         pair = []
         for sealed in (self.here, self.there):
             with sealed.opened():
                 pair.append(step.act.apply(sealed, query, Silent(self.releases)).double())
         order, claimed = claimed_move(step)
-        return float(torch.linalg.vector_norm((pair[0] - pair[1]).flatten(), ord=order)) / claimed
+        moved = float(torch.linalg.vector_norm((pair[0] - pair[1]).flatten(), ord=order)) / claimed
+        if isinstance(step.act, Poisson | FixedSize):
+            return max(moved, records_move(step, step.act, query, self.here, self.there))
+        return moved
 
 
 def coupled_batch(act: HeterPoisson, sealed: Sealed, coins: int) -> Subgraphs:
@@ -251,6 +363,74 @@ def rows_move(step: Step, query: Query, here: Sealed, there: Sealed, uses: int, 
     drawn = given.get("batches", [given.get("batch")] * uses)
     allowed = torch.tensor([bool(torch.isin(gone, batch).any()) for batch in drawn])
     return math.inf if bool((changed.any(dim=1) & ~allowed).any()) else float(changed.any())
+
+
+def hops_move(step: Step, act: Contractive, query: Query, here: Sealed, there: Sealed) -> float:
+    """How far the last state moves, as a share of what is charged, for the rows that are asked and for worse ones.
+
+    Rows are public, and the claim holds whatever they are: opposite ones at the ends of what changes move the most.
+    """
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    first, second = asked
+    if not torch.equal(first.rows, second.rows):
+        return math.inf
+    links = [each.adj.to_scipy().toarray() for each in asked]
+    apart = torch.zeros_like(first.rows)
+    for target, source in np.argwhere(links[0] != links[1])[:1]:
+        apart[target, 0], apart[source, 0] = 1.0, -1.0
+    order, claimed = claimed_move(step)
+    found = 0.0
+    for rows in (first.rows, apart, first.rows + 3 * apart):
+        moved = act.silent(NeighbourSums(first.adj, rows)) - act.silent(NeighbourSums(second.adj, rows))
+        found = max(found, float(torch.linalg.vector_norm(moved.flatten(), ord=order)))
+    return found / claimed
+
+
+def records_move(step: Step, act: Poisson | FixedSize, query: Query, here: Sealed, there: Sealed) -> float:
+    """How many records that can be sampled move when each is alone in a sample, or how far one does, as a share.
+
+    That is what a claim about samples rests on; a few samples would seldom hold those that move.
+    """
+    assert isinstance(act.inner, Gaussian)
+    most, length = _affected(step, act)
+    changed = 0
+    furthest = 0.0
+    for record in range(act.population):
+        sums = []
+        for sealed in (here, there):
+            with sealed.opened():
+                sums.append(query(sealed, batch=torch.tensor([record])).clipped_sum(act.inner.clip).double())
+        moved = float((sums[0] - sums[1]).norm()) / act.inner.clip
+        changed += moved > 1e-9
+        furthest = max(furthest, moved)
+    return max(furthest / length, changed / most if changed > most else 0.0)
+
+
+def _affected(step: Step, act: Poisson | FixedSize) -> tuple[int, float]:
+    """How many records a neighbour can move, and how many clips each, as the claim says."""
+    claim, inner = step.claim, act.inner
+    assert isinstance(inner, Gaussian)
+    if isinstance(claim, RenyiCurve):
+        claim = claim.base
+    if isinstance(claim, PoissonCurve | FixedSizeCurve):
+        assert isinstance(claim.base, GaussianCurve)
+        return 1, claim.base.mu * inner.std
+    assert isinstance(act, FixedSize)
+    if isinstance(claim, GaussianCurve):
+        # All records can move, and as many as are drawn do.
+        return act.population, claim.mu / act.size * inner.std
+    assert isinstance(claim, RevealedMixture)
+    mus = np.array([curve.gdp() for curve in claim.curves])
+    for most in range(1, act.population + 1):
+        chances = np.array(occurrences(act.population, most, act.size))
+        drawn = np.flatnonzero(chances)
+        one = mus[-1] / drawn[-1]
+        if np.array_equal(chances[drawn], claim.weights) and np.allclose(mus, drawn * one):
+            return most, float(one) * inner.std
+    raise AssertionError("no number of records leads to this claim")
 
 
 def settling_move(step: Step, act: Settling, query: Query, here: Sealed, there: Sealed) -> float:

@@ -54,7 +54,8 @@ variants = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
 
 def everyone_trains(sketch: Sketch) -> Graph:
     graph = graph_of(sketch)
-    return replace(graph, train=torch.ones_like(graph.train), test=torch.zeros_like(graph.test))
+    nobody = torch.zeros_like(graph.train)
+    return replace(graph, train=~nobody, val=nobody, test=nobody)
 
 
 def asked(method: HeterPoisson, public: Public, coins: int) -> tuple[Act, Query]:

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-all mutants lint docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -19,8 +19,14 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint ## Lint, type check and the whole test suite
+test: lint ## Lint, type check and the tests, but for the slow ones
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+
+test-all: lint ## The slow tests too: before a release
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+mutants: $(STAMP) ## Plant the mistakes of benchmarks/mutants.toml one by one and see that tests find them: before a release
+	$(BIN)/python benchmarks/mutants.py --jobs 2
 
 docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
 	$(BIN)/python -m zensical build --clean --strict

@@ -22,7 +22,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,16 +33,20 @@ LIST = Path(__file__).with_suffix(".toml")
 ENOUGH = 0.95
 """The share of all mutants that must be killed."""
 
+Kept = dict[str, dict[str, str]]
+"""Outcomes by name: what they are of (a digest), what was found, and what failed."""
+
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` becomes `new` in src/graphveil/`file`; `tests` are pytest node ids below tests/."""
+    """`old` becomes `new` in src/graphveil/`file`; `tests` are pytest node ids below tests/, `only` picks some (-k)."""
 
     name: str
     file: str
     old: str
     new: str
     tests: tuple[str, ...]
+    only: str = ""
     harmless: str = ""
 
     @property
@@ -52,14 +56,14 @@ class Mutant:
 
     @property
     def wanted(self) -> list[str]:
-        """The node ids from the root of the repository."""
-        return [f"tests/{test}" for test in self.tests]
+        """What pytest is asked for, from the root of the repository."""
+        return [*(f"tests/{test}" for test in self.tests), *(("-k", self.only) if self.only else ())]
 
-    def digest(self, root: Path = ROOT) -> str:
-        """Of everything that the outcome can depend on, but for other sources."""
-        files = {root / "src" / self.source, *(root / test.partition("::")[0] for test in self.wanted)}
+    def digest(self) -> str:
+        """Of what the outcome depends on, but for other sources and for what tests share."""
+        files = {ROOT / "src" / self.source, *(ROOT / "tests" / test.partition("::")[0] for test in self.tests)}
         bodies = [path.read_bytes() for path in sorted(files)]
-        words = "\0".join((self.old, self.new, *self.tests)).encode()
+        words = "\0".join((self.old, self.new, *self.wanted)).encode()
         return hashlib.sha256(b"\0".join([words, *bodies])).hexdigest()
 
     def applied(self, text: str) -> str:
@@ -88,7 +92,7 @@ def planted(mutant: Mutant, copy: Path) -> Iterator[None]:
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def tested(copy: Path, tests: list[str], limit: float) -> tuple[str, str]:
+def tested(copy: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:
     """What pytest makes of a copy of src/: killed, survived, broken (no test ran) or timeout; and what failed."""
     # No bytecode is written: two mutants of one size and second would be taken for each other.
     settings = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
@@ -106,7 +110,7 @@ def copied(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT / "src", folder / "src"))
 
 
-def run(mutants: list[Mutant], kept: dict[str, dict[str, str]], out: Path, jobs: int, limit: float) -> None:
+def run(mutants: list[Mutant], kept: Kept, out: Path, jobs: int, limit: float) -> None:
     """Fill `kept` with the outcomes that it lacks, saving each as it comes."""
     missing = [one for one in mutants if kept.get(one.name, {}).get("digest") != one.digest()]
     if not missing:
@@ -115,9 +119,7 @@ def run(mutants: list[Mutant], kept: dict[str, dict[str, str]], out: Path, jobs:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(jobs):
             copies.put(copied(Path(folder) / str(number)))
-        clean, told = tested(copies.queue[0], sorted({test for one in missing for test in one.wanted}), 60 * limit)
-        if clean != "survived":
-            raise SystemExit(f"the tests must pass before anything is planted; they are {clean}:\n{told}")
+        require_clean(missing, kept, out, copies.queue[0], limit)
 
         def outcome(mutant: Mutant) -> tuple[Mutant, str, str, float]:
             copy, began = copies.get(), time.monotonic()
@@ -130,13 +132,31 @@ def run(mutants: list[Mutant], kept: dict[str, dict[str, str]], out: Path, jobs:
         with ThreadPoolExecutor(jobs) as pool:
             for done in as_completed([pool.submit(outcome, mutant) for mutant in missing]):
                 mutant, found, told, took = done.result()
-                kept[mutant.name] = {"digest": mutant.digest(), "found": found, "told": told}
-                out.parent.mkdir(parents=True, exist_ok=True)
-                out.write_text(json.dumps(kept, indent=1))
+                keep(kept, out, mutant.name, {"digest": mutant.digest(), "found": found, "told": told})
                 print(f"{found:9} {took:5.0f} s  {mutant.name}", flush=True)
 
 
-def verdict(mutants: list[Mutant], kept: dict[str, dict[str, str]]) -> tuple[str, bool]:
+def require_clean(mutants: list[Mutant], kept: Kept, out: Path, copy: Path, limit: float) -> None:
+    """Every named test passes on a copy as it is; what passed on the same source is not asked again."""
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))).hexdigest()
+    for one in {tuple(one.wanted): one for one in mutants}.values():
+        name = f"nothing planted: {' '.join(one.wanted)}"
+        if kept.get(name, {}).get("digest") == source:
+            continue
+        found, told = tested(copy, one.wanted, limit)
+        if found != "survived":
+            raise SystemExit(f"{name}: {found}\n{told}")
+        keep(kept, out, name, {"digest": source, "found": found, "told": told})
+
+
+def keep(kept: Kept, out: Path, name: str, outcome: dict[str, str]) -> None:
+    """Note an outcome, here and on disk."""
+    kept[name] = outcome
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(kept, indent=1))
+
+
+def verdict(mutants: list[Mutant], kept: Kept) -> tuple[str, bool]:
     """The count in words, with everything that is not as the list says; and whether that is good enough."""
     found = {one.name: kept[one.name]["found"] for one in mutants}
     tally = Counter(found.values())

@@ -196,6 +196,17 @@ class TestDamage:
         with pytest.raises(Tampered, match="do not hold together"):
             Ledger(path)
 
+    def test_damage_that_sqlite_quotes_is_refused(self, path: Path, graph: Graph) -> None:
+        """Its words are no text then, which Python does not forgive."""
+        held, body = Ledger(path), path.read_bytes()
+        path.write_bytes(body.replace(b"CREATE TABLE head", b"CREATE TABL\xc5 head"))
+        for use in (lambda: Ledger(path), lambda: held.reserve(graph, small()), held.accounts):
+            with pytest.raises(Tampered, match="damaged"):
+                use()
+        Path(f"{path}-journal").write_bytes(b"left by somebody")
+        with pytest.raises(Tampered, match="damaged"):
+            Ledger(path)
+
     def test_a_newer_version_says_so(self, path: Path) -> None:
         edit(path, "PRAGMA user_version = 7")
         with pytest.raises(Tampered, match="version 7; this graphveil reads version 2: update"):

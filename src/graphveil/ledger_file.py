@@ -205,7 +205,7 @@ class LedgerFile:
 
     def _fate(self, failed: sqlite3.Error, before: Book, otherwise: str) -> GraphveilError:
         """A write that failed late may have been made: look."""
-        with suppress(GraphveilError, sqlite3.Error, OSError):
+        with suppress(GraphveilError, sqlite3.Error, UnicodeDecodeError, OSError):
             if self._read().lines == before.lines:
                 return self._typed(failed, otherwise)
         return self._typed(failed, "What `graphveil ledger show --entries` lists counts as spent.")
@@ -216,6 +216,9 @@ class LedgerFile:
             yield
         except sqlite3.Error as error:
             raise self._typed(error, otherwise) from error
+        except UnicodeDecodeError as error:
+            # Python decodes what SQLite says, and that may quote the damage.
+            raise self._damaged("its tables are not text") from error
         except OSError as error:
             raise InvalidInput(
                 f"{self.shown} cannot be used: {error.strerror or error}. {otherwise}".strip()
@@ -376,7 +379,7 @@ class LedgerFile:
             return alone, together if own else None, _writes(body) - _writes(whole.read_bytes())
 
     def _attempt(self, path: Path) -> Book | None:
-        with suppress(sqlite3.Error, GraphveilError), closing(_connect(path, "rw")) as database:
+        with suppress(sqlite3.Error, UnicodeDecodeError, GraphveilError), closing(_connect(path, "rw")) as database:
             return self._checked(database)
         return None
 

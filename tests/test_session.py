@@ -355,6 +355,29 @@ def test_releases_carry_no_gradient_back() -> None:
     assert not out.requires_grad
 
 
+@dataclass(frozen=True)
+class Warm(Miscounts):
+    """Answers with a tensor that remembers what it was made of."""
+
+    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:  # noqa: ARG002
+        return query(sealed)
+
+    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
+        return query(sealed)
+
+
+@pytest.mark.parametrize("uses", [None, 3])
+def test_no_mechanism_leaves_a_way_back_to_private_data(uses: int | None) -> None:
+    public, sealed = gv.datasets.load("chain-s").seal(Adjacency.of("node"))
+    act = Warm(0)
+    plan = Plan(Adjacency.of("node"), Reading.SOUND, (Step("warm", act, act.curve(1), 9, why="test"),))
+    out = Session(public, sealed, plan, Seeded(0)).release(
+        "warm", lambda _: torch.ones(3, requires_grad=True) * 2, uses
+    )
+    assert not out.requires_grad
+    assert out.grad_fn is None
+
+
 def test_plans_cannot_see_private_parts() -> None:
     public = gv.datasets.load("chain-s").seal(Adjacency.of("node"))[0]
     assert isinstance(public, Public)

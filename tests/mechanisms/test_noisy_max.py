@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from mpmath.ctx_mp import MPContext
 from scipy.stats import chisquare
 from torch import Tensor
 
@@ -58,6 +59,24 @@ def test_laplace_epsilon_is_the_ratio_at_two_vertices(classes: int, gap: float, 
     exact = math.log(vertex[0] / vertex[1])
     assert found == pytest.approx(exact, rel=1e-8)
     assert found >= exact * (1 - 1e-12), "rounded down"
+
+
+@pytest.mark.parametrize(("classes", "gap"), [(2, 0.5), (3, 0.1), (5, 2.0), (40, 6.0), (1024, 1.0)])
+def test_laplace_epsilon_is_rounded_up(classes: int, gap: float) -> None:
+    """Against thirty digits: above the truth by 1e-9 of itself, less what quadrature errs."""
+    exact, f, below = _in_thirty_digits()
+    cuts = [-60, 0, gap / 2, gap, gap + 5, gap + 60]
+    truth = exact.quad(lambda x: f(x - gap) * below(x) ** (classes - 1), cuts)
+    lie = exact.quad(lambda x: f(x) * below(x) ** (classes - 2) * below(x - gap), cuts)
+    above = laplace_epsilon(classes, gap) / exact.log(truth / lie) - 1
+    assert 0.9e-9 < above < 1.1e-9
+
+
+def _in_thirty_digits() -> tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]:
+    """Arithmetic, and the standard Laplace density and distribution in it."""
+    exact = MPContext()
+    exact.dps = 30
+    return exact, lambda x: exact.exp(-abs(x)) / 2, lambda x: exact.exp(x) / 2 if x < 0 else 1 - exact.exp(-x) / 2
 
 
 def test_two_classes_have_a_closed_form() -> None:

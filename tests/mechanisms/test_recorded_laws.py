@@ -357,7 +357,13 @@ def law_of_responses(act: Mechanism) -> None:
         NOTHING, lambda _: torch.arange(act.categories), Recording(coins=[torch.ones(act.categories) > 0])
     )
     assert honest.tolist() == list(range(act.categories))
-    assert math.log(claim.present[0] / claim.absent[0]) == pytest.approx(act.epsilon, rel=CLOSE)
+    # Of k answers k - 1 are lies, each as likely; a coin is off by 2^-53, which is a larger share of a rarer lie.
+    assert isinstance(claim, DominatingPair)
+    assert 1 - claim.present[0] == pytest.approx((act.categories - 1) * claim.present[1], rel=1e-6)
+    charged = math.log(claim.present[0] / claim.present[1])
+    assert charged == pytest.approx(act.epsilon, rel=1e-6)
+    assert charged - act.epsilon >= 2.0**-52 * math.exp(act.epsilon) * (1 - 1e-6) - 1e-14
+    assert replace(act, epsilon=32.5).curve(1).infinite, "beyond, lies are too rare for a double"
 
 
 def law_of_tallies(act: Mechanism) -> None:
@@ -432,6 +438,7 @@ OTHERS: list[Mechanism] = [
     TopPairs(0.3),
     FlippedEdges(3.0),
     RandomisedResponse(2.0, categories=3),
+    RandomisedResponse(20.0, categories=3),
     Tally(0.1),
     Tally(50.0, marks=2),
     Contractive(4.0, 2, lipschitz=0.9, alpha=0.5, tau=3.0),

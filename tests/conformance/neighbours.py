@@ -84,7 +84,7 @@ class Sketch:
         return Csr.from_edge_index(sources, targets, len(self.y))
 
     def graph(self) -> Graph:
-        """As a library graph: two thirds of the nodes train, one in six validates, and every id is said to be present."""
+        """As a library graph: two thirds of the nodes train, one in six validates, and every id is present."""
         masks = roles(len(self.y))
         return Graph(self.x, self.adj(), self.y, 3, self.undirected, *masks, "sketch", "thirds").with_every_id_present()
 

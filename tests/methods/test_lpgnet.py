@@ -147,7 +147,7 @@ def test_nodes_are_refused_with_the_reason(graph: Graph) -> None:
 
 @pytest.mark.parametrize("levels", [1, 2])
 def test_weights_serve_this_graph_and_others_and_a_seed_fixes_all(graph: Graph, levels: int) -> None:
-    other = social(num_nodes=300, seed=1).random_split(seed=0)
+    other = replace(social(num_nodes=300, seed=1).random_split(seed=0), name="other")
     release, elsewhere = served_elsewhere(replace(SMALL, levels=levels), graph, other)
     assert elsewhere.certificate.epsilon < release.certificate.epsilon
 

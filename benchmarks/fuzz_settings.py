@@ -42,7 +42,7 @@ EPSILONS = (1e-8, 1e-5, 1e-3, 0.01, 0.1, 1.0, 10.0, 50.0, 200.0, 1000.0)
 NOISES = (1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e12, 1e300)
 DELTAS = (1e-300, 1e-30, 1e-15, 1e-9, 1e-5, 0.1, 0.9)
 ABSURD = (math.nan, -math.inf, -1.0, 0.0, True, "1", "many", None, 10**400, -(10**20), [1], (1.0,), {}, 1j, b"1")
-"""No epsilon, noise or delta. Zero noise is refused by nobody: it costs infinity."""
+"""No epsilon, noise, delta or number of nodes. Zero noise is refused by nobody: it costs infinity."""
 EXTREME = (0, 1, -1, 1e-300, 1e-9, 0.5, 1.0, 1e9, 1e300, 10**9, 10**30, math.inf, math.nan, "gcn", "", True, None, [])
 """Any of them for any setting of a method."""
 NODES = (1, 2, 10, 300, 10_000, 1_000_000)
@@ -58,7 +58,7 @@ class Question:
     delta: Any
     epsilon: Any = None
     noise: Any = None
-    nodes: int = 10_000
+    nodes: Any = 10_000
     settings: dict[str, Any] = field(default_factory=dict)
     absurd: bool = False
 
@@ -120,7 +120,7 @@ def drawn(count: int, seed: int) -> Iterator[Question]:
         given |= {"epsilon": _number(rng, EPSILONS)} if rng.random() < 0.6 else {"noise": _number(rng, NOISES)}
         kind = rng.random()
         if kind < 0.3:
-            given[rng.choice(sorted({"delta", "epsilon", "noise"} & given.keys()))] = rng.choice(ABSURD)
+            given[rng.choice(sorted({"delta", "epsilon", "noise", "nodes"} & given.keys()))] = rng.choice(ABSURD)
             given["absurd"] = not _zero_noise(given)
         elif kind < 0.6:
             given["settings"] = _settings(rng, name)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
+import mpmath as mp
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as google
@@ -16,16 +19,19 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 import graphveil as gv
+import long_arithmetic
 from graphveil import accounting
 from graphveil.core import Adjacency, Curve, Floats, InvalidInput, Plan, Reading, Unsupported
 from graphveil.graph import Public
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
-from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_bounds
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.sml import SmlCurve
+from graphveil.training import plan_of as plan_of_method
 from plans import Opaque, plan_of
 
 DELTAS = (1e-3, 1e-5, 1e-8, 1e-10)
@@ -128,6 +134,137 @@ class TestBracket:
         lower, upper = accounting.bracket(plan, 1e-5)
         assert math.isfinite(lower)
         assert lower <= upper
+
+
+class TestLastDigits:
+    """What is reported against arithmetic of sixty digits: never below the truth, and hardly above."""
+
+    MUS = (1e-300, 1e-30, 1e-12, *(10.0 ** (half / 2) for half in range(-16, 7)), 1e5, 1e10, 1e100)
+    DELTAS = (5e-324, 1e-310, 1e-300, 1e-100, 1e-30, 1e-15, 1e-12, 1e-9, 1e-7, 1e-5, 1e-3, 0.1, 0.5, 0.9, 1 - 1e-12)
+
+    @pytest.mark.parametrize("mu", MUS)
+    def test_gaussian_epsilons(self, mu: float) -> None:
+        plan = plan_of((GaussianCurve(mu), 1))
+        for delta in self.DELTAS:
+            lower, upper = accounting.bracket(plan, delta)
+            assert upper == accounting.epsilon(plan, delta)
+            assert long_arithmetic.gaussian(upper, mu) <= delta
+            if upper > 0:
+                assert lower < upper
+                assert long_arithmetic.gaussian(lower, mu) >= delta or lower == 0
+                # The smallest doubles, and those next to 1, have too few digits to be close.
+                close = long_arithmetic.gaussian(upper * (1 - mp.mpf(1e-9)), mu) > delta
+                assert close or not 1e-307 < delta < 0.99
+
+    @pytest.mark.parametrize("mu", MUS)
+    def test_gaussian_deltas(self, mu: float) -> None:
+        for z in (-30.0, -8.0, -1.0, 0.0, 0.3, 4.0, 8.5, 20.0, 37.0, 38.4, 39.0, 50.0, 1e10):
+            epsilon = max(mu * z + mu * mu / 2, 0.0)
+            exact = long_arithmetic.gaussian(epsilon, mu)
+            lower, upper = gaussian_bounds(epsilon, mu)
+            assert lower <= exact <= upper
+            assert upper - lower <= 2**-51 * exact + 2 * math.ulp(0.0)
+            told = accounting.delta(plan_of((GaussianCurve(mu), 1)), epsilon)
+            assert exact <= told
+            # The last bits of mu are added, and d ln delta / d ln mu is about z (z + mu).
+            if abs(z) < 40:
+                assert told <= exact * (1 + 1e-14 * (1 + abs(z)) * (1 + abs(z) + mu)) + 2 * math.ulp(0.0)
+
+    def test_the_reference_is_the_integral(self) -> None:
+        """delta(e; mu) = int_0^mu phi(t/2 - e/t) dt, which has no cancellation."""
+        with mp.workdps(long_arithmetic.DIGITS):
+            for epsilon, mu in ((0.0, 1.0), (0.3, 0.1), (3.0, 1.0), (1e-6, 1e-6), (60.0, 9.0)):
+                exact = mp.quad(partial(vega, mp.mpf(epsilon)), mp.linspace(0, mp.mpf(mu), 9))
+                assert abs(long_arithmetic.gaussian(epsilon, mu) / exact - 1) < 1e-20
+
+    def test_the_sum_of_squares_is_rounded_up(self) -> None:
+        """Every mu adds its rounding; at ten thousand of them the exact sum is still covered."""
+        mus = [0.01 + place * 1e-7 for place in range(300)]
+        exact = mp.sqrt(mp.fsum(mp.mpf(mu) ** 2 for mu in mus))
+        plan = plan_of(*((GaussianCurve(mu), 1) for mu in mus))
+        for delta in (1e-9, 1e-5, 0.05):
+            assert long_arithmetic.gaussian(accounting.epsilon(plan, delta), exact) <= delta
+
+    @pytest.mark.parametrize(("epsilon", "times"), [(0.3, 1), (1.0, 3), (0.1, 40), (0.01, 200)])
+    def test_composed_responses(self, epsilon: float, times: int) -> None:
+        """Losses that lie on the grid, so that nothing but rounding stands between the answer and the truth."""
+        plan = plan_of((PureCurve(epsilon), times))
+        for delta in (1e-10, 1e-5, 0.1):
+            found = accounting.epsilon(plan, delta)
+            assert long_arithmetic.response_delta(epsilon, times, found) <= delta
+            lower = accounting.bracket(plan, delta)[0]
+            assert long_arithmetic.response_delta(epsilon, times, lower) >= delta or lower == 0
+            assert accounting.delta(plan, found / 2) >= long_arithmetic.response_delta(epsilon, times, found / 2)
+
+    @pytest.mark.parametrize(
+        "curve", [PoissonCurve(GaussianCurve(1.3), 0.2), FixedSizeCurve(GaussianCurve(2.0), 0.03)], ids=str
+    )
+    def test_sampled_once(self, curve: Curve) -> None:
+        for delta in (1e-10, 1e-5, 1e-3):
+            lower, upper = accounting.bracket(plan_of((curve, 1)), delta)
+            assert max(long_arithmetic.both(curve, mp.mpf(upper))) <= delta
+            assert max(long_arithmetic.both(curve, mp.mpf(lower))) >= delta
+
+    def test_reading_a_composed_loss_does_not_drift(self) -> None:
+        """The library counts losses down node by node, and what that loses is made good."""
+        claims = ((PoissonCurve(GaussianCurve(1.0), 0.01), 1000),)
+        pld = accounting._compose(claims, accounting._first_grid(claims) / 4, pessimistic=True)
+        assert pld is not None
+        found, proven = accounting._read(pld, 1e-5, 0.0)
+        assert pld.get_delta_for_epsilon(found) > 1e-5, "nothing drifts any more: _read may be simpler"
+        assert pld.get_delta_for_epsilon(proven) <= 1e-5
+        assert proven <= found * (1 + 1e-10)
+
+    def test_renyi_sums(self) -> None:
+        """rho + log(1 - 1/a) - log(a delta) / (a - 1), the least over the orders."""
+        for rho, times, delta in ((1e-9, 10**6, 1e-300), (0.3, 7, 1e-5), (1e-12, 1, 0.9)):
+            with mp.workdps(long_arithmetic.DIGITS):
+                exact = min(
+                    times * mp.mpf(rho) * a + mp.log(1 - 1 / a) - mp.log(a * mp.mpf(delta)) / (a - 1)
+                    for a in map(mp.mpf, accounting._ORDERS.tolist())
+                )
+                found = accounting.epsilon(plan_of((Steep(rho), times)), delta)
+                assert exact <= found <= max(exact, 0) * (1 + 1e-9) + times * 1e-14 + 1e-11
+
+    def test_noise_stays_where_kept_records_have_it(self) -> None:
+        """What is added to an epsilon in its last digits must not move a calibrated noise."""
+        public, edge, node = Public.blank(10_000, 128, 10), Adjacency.of("edge"), Adjacency.of("node")
+        kept = (
+            (gv.methods.Gap(), edge, 1.0, "0x1.51b061776eaddp+2"),
+            (gv.methods.Gap(), edge, 8.0, "0x1.b2a5f7fc6e04cp-1"),
+            (gv.methods.DpSgd(), node, 2.0, "0x1.3f09df49248adp+4"),
+            (gv.methods.Hearsay(), edge, 4.0, "0x1.0000000000000p-1"),
+            (gv.methods.LapGraph(), edge, 1.0, "0x1.0020558ffad64p+0"),
+            (gv.methods.Ndp(), node, 4.0, "0x1.f6589256dd1dap+3"),
+            (gv.methods.Drw(), Adjacency.of("features"), 1.0, "0x1.e3bee77b57c62p+3"),
+            (gv.methods.PrivGnn(), node, 2.0, "0x1.3b65a1404ead3p+6"),
+            (gv.methods.HeterPoisson(), node, 8.0, "0x1.877653c167379p+2"),
+        )
+        for method, adjacency, target, noise in kept:
+            plans = plan_of_method(method, public, adjacency, Reading.SOUND)
+            found = accounting.calibrate(plans, target, 1e-5)
+            # The last bits of Fourier transforms are the processor's.
+            assert found.noise == pytest.approx(float.fromhex(noise), rel=1e-12), method
+            assert found.epsilon <= target
+
+
+def vega(epsilon: mp.mpf, t: mp.mpf) -> mp.mpf:
+    """phi(t/2 - e/t)."""
+    return mp.npdf(t / 2 - epsilon / t)
+
+
+@dataclass(frozen=True)
+class Steep(Curve):
+    """Renyi divergence rho a of order a, and nothing else is known of it."""
+
+    rho: float
+
+    def rdp(self, orders: Floats) -> Floats:
+        return self.rho * orders
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(0.1),)
 
 
 class TestDirections:
@@ -246,6 +383,75 @@ class TestChosenPlans:
         assert exact - 1e-9 <= found <= exact * (1 + 2e-3)
         assert left_out <= 1e-14
 
+    def test_the_shares_of_delta_are_all_of_it(self) -> None:
+        shares = (accounting._GAUSSIAN, accounting._RENYI, accounting._SUMMED, accounting._LEFT_OUT)
+        assert min(shares) > 0
+        assert math.fsum(shares) == 1
+
+    def test_the_ith_plan_gets_its_share_and_all_shares_are_one(self) -> None:
+        """H(e) = (1 - e^(e - 1)) / (1 + 1/e) for one response of epsilon 1, so its epsilon at delta is known."""
+        delta, plans = 1e-3, [((PureCurve(1.0), 1),)] * 5
+        shares = [delta / (place * (place + 1)) for place in range(1, 6)]
+        exact = [1 + math.log1p(-share * (1 + math.exp(-1))) for share in shares]
+        assert accounting._summed_epsilon(plans, delta, math.inf) == pytest.approx(math.fsum(exact), abs=1e-11)
+        assert sum(1 / (place * (place + 1)) for place in range(1, 10**6)) == pytest.approx(1, abs=1e-5)
+
+    def test_the_sum_is_left_out_only_where_it_is_no_help(self) -> None:
+        claims, delta = [((PureCurve(1.0), 1),)] * 3, 1e-4
+        whole = accounting._summed_epsilon(claims, delta, math.inf)
+        assert accounting._summed_epsilon(claims, delta, whole + 1e-9) == whole
+        assert accounting._summed_epsilon(claims, delta, whole - 1e-3) == math.inf
+        plans = [plan_of((PoissonCurve(GaussianCurve(1.0), 0.1), 30))] * 4
+        everything = min(
+            accounting._renyi_epsilon([accounting._claims(plan.steps) for plan in plans], 4.0, 1e-5),
+            accounting._summed_epsilon([accounting._claims(plan.steps) for plan in plans], 1e-6, math.inf),
+        )
+        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) == everything
+
+    @pytest.mark.parametrize(("times", "share", "finite"), [(1, 0.04, True), (1, 0.06, False), (3, 0.02, False)])
+    def test_what_renyi_divergences_leave_out_is_paid_for(
+        self, times: int, share: float, finite: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two plans, each of which leaves out `times` this share of delta; a tenth of it pays."""
+        asked = []
+
+        def renyi(curve: Curve, order: float, most: float) -> tuple[float, float]:  # noqa: ARG001
+            asked.append(most)
+            return 0.1, share * 1e-5
+
+        monkeypatch.setattr(accounting, "_renyi", renyi)
+        plans = [((PureCurve(0.1), times),), ((PureCurve(0.2), times),)]
+        assert math.isfinite(accounting._renyi_epsilon(plans, 2.0, 1e-5)) == finite
+        assert asked == [pytest.approx(1e-5 / 10 / 1000 / times)] * 2
+
+    def test_transforms_are_paid_for_too(self) -> None:
+        """Of noise's tails and of rounding, each plan's share comes off what may be left out."""
+        few, many = ([((PureCurve(1e-6), times),)] * 2 for times in (1, 10**5))
+        assert math.isfinite(accounting._renyi_epsilon(few, 2.0, 1e-11))
+        assert accounting._renyi_epsilon(many, 2.0, 1e-11) == math.inf
+
+    def test_renyi_sums_and_conversion(self) -> None:
+        """Two plans of 3 and 4 uses: 7 divergences of the order of the budget, and one conversion at 0.35 delta."""
+        budget, delta = 2.0, 1e-5
+        order = accounting._order_of(budget, delta)
+        one = accounting._renyi(PureCurve(0.1), order, accounting._LEFT_OUT * delta / 4000)[0]
+        exact = 7 * one + math.log1p(-1 / order) - math.log(0.35 * delta * order) / (order - 1)
+        plans = [((PureCurve(0.1), 3),), ((PureCurve(0.1), 4),)]
+        assert accounting._renyi_epsilon(plans, budget, delta) == pytest.approx(exact, rel=1e-9)
+
+    def test_the_order_holds_most_gaussian_releases(self) -> None:
+        for budget, delta in ((0.5, 1e-5), (2.0, 1e-7), (8.0, 1e-5)):
+            room = [(budget - math.log1p(-1 / a) + math.log(0.35 * delta * a) / (a - 1)) / a for a in range(2, 63)]
+            assert accounting._order_of(budget, delta) == 2 + int(np.argmax(room))
+
+    def test_losses_that_are_left_out_are_counted(self) -> None:
+        """Pr[loss > r] of a heavy tail: what is left out is about what may be, and covers the truth."""
+        curve = SmlCurve(0.5)
+        for most in (1e-2, 1e-3):
+            rho, left_out = accounting._renyi(curve, 1.5, most)
+            assert math.isfinite(rho)
+            assert most / 2 < left_out <= most
+
 
 def merged(plans: list[Plan]) -> Plan:
     """All of them, as one plan that was settled before."""
@@ -269,6 +475,18 @@ class TestComposition:
         costs = [accounting.epsilon(plan_of((claim, times)), 1e-6) for times in (1, 2, 5, 20, 100)]
         assert costs == sorted(costs)
         assert costs[0] < costs[-1]
+
+    def test_squares_of_mu_add_up_as_often_as_they_are_used(self) -> None:
+        plan = plan_of((GaussianCurve(0.3), 4), (GaussianCurve(0.4), 1), (GaussianCurve(0.3), 2))
+        alone = plan_of((GaussianCurve(math.sqrt(6 * 0.09 + 0.16)), 1))
+        assert accounting.epsilon(plan, 1e-5) == pytest.approx(accounting.epsilon(alone, 1e-5), rel=1e-11)
+        assert accounting.delta(plan, 1.0) == pytest.approx(accounting.delta(alone, 1.0), rel=1e-11)
+
+    @pytest.mark.parametrize("mu", [1e-300, 1e-170, 1e153])
+    def test_squares_that_do_not_fit_a_double(self, mu: float) -> None:
+        """They once underflowed, and what cost little cost nothing."""
+        [(curve, once)] = accounting._claims(plan_of((GaussianCurve(mu), 9), (GaussianCurve(4 * mu), 1)).steps)
+        assert (curve.gdp(), once) == (pytest.approx(5 * mu, rel=1e-15), 1)
 
     def test_ten_thousand_uses_are_quick(self) -> None:
         plan = plan_of((PoissonCurve(GaussianCurve(1.0), 0.0123), 10_000))
@@ -365,6 +583,30 @@ class TestEnds:
             assert upper.get_delta_for_epsilon(epsilon) + allowed / 2 >= delta
             assert lower.get_delta_for_epsilon(epsilon) - allowed / 2 <= delta
 
+    def test_what_transforms_may_misplace_comes_off_delta(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As if it were two fifths of it: H(e) = (1 - e^(e - 1)) / (1 + 1/e) for one response of epsilon 1."""
+        monkeypatch.setattr(accounting, "_FLOAT_ERROR", 0.04)
+        plan, claims = plan_of((PureCurve(1.0), 1)), ((PureCurve(1.0), 1),)
+        exact = {delta: 1 + math.log1p(-delta * (1 + math.exp(-1))) for delta in (0.06, 0.14)}
+        found = accounting._case_epsilon.__wrapped__(claims, 0.1, False)
+        assert found == pytest.approx((exact[0.06], exact[0.06]), rel=1e-9)
+        assert accounting._lower_epsilon(claims, 0.1, 1.0) == pytest.approx(exact[0.14], rel=1e-4)
+        assert accounting.delta(plan, exact[0.06]) == pytest.approx(0.06 + 0.04, rel=1e-9)
+        with pytest.raises(Unsupported, match="floating-point"):
+            accounting._case_epsilon.__wrapped__(claims, 0.08, False)
+
+    def test_every_use_and_every_wide_loss_adds_to_it(self) -> None:
+        narrow, wide = PureCurve(1.0), PureCurve(600.0)
+        base = accounting._FLOAT_ERROR
+        assert accounting._float_error(((narrow, 1000), (narrow, 24))) == pytest.approx(base + 2.0**-42, abs=1e-20)
+        assert accounting._float_error(((wide, 1024),)) == pytest.approx(base + 16 * 2.0**-42, abs=1e-20)
+
+    def test_mass_out_of_reach(self) -> None:
+        rare = RevealedMixture((0.999, 0.001), (GaussianCurve(0.5), ExposedCurve()))
+        assert accounting._out_of_reach(((rare, 3), (PureCurve(1.0), 5))) == pytest.approx(1 - 0.999**3, rel=1e-9)
+        assert accounting.epsilon(plan_of((rare, 3)), 0.0029) == math.inf
+        assert accounting.epsilon(plan_of((rare, 3)), 0.0031) < 20
+
     @pytest.mark.parametrize("mu", [10.0, 30.0, 45.0])
     def test_large_epsilons(self, mu: float) -> None:
         """Subsampled losses in the hundreds: below the unsampled cost, and not far below it."""
@@ -438,6 +680,39 @@ class TestCalibration:
             assert found.epsilon == accounting.epsilon(found.plan, delta)
             assert 0.995 * target <= found.epsilon <= target, (trial, found)
 
+    @pytest.mark.parametrize("start", [0.1, 0.9, 1.0 - 1e-12])
+    def test_noise_is_mended_until_it_fits(self, start: float) -> None:
+        """Epsilon 1 / noise at a target of 1: from below to just above, and nothing where it fits already."""
+        tried = []
+
+        def spent(noise: float) -> float:
+            tried.append(noise)
+            return 1 / noise
+
+        found = accounting._mended(spent, start, 1.0)
+        assert 1 - accounting._MENDED <= 1 / found <= 1
+        assert len(tried) < 15
+        assert accounting._mended(spent, 3.0, 1.0) == 3.0
+
+    def test_what_is_proven_must_fit_not_what_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As if rounding cost a tenth: the noise found by the search is corrected for it at last."""
+        exactly = accounting._gaussian_cost
+
+        def coarse(mu: float, delta: float) -> accounting._Cost:
+            found = exactly(mu, delta).found
+            return accounting._Cost(found, 1.1 * found)
+
+        monkeypatch.setattr(accounting, "_gaussian_cost", coarse)
+        for cached in (accounting._epsilon, accounting._case_epsilon):
+            cached.cache_clear()
+        try:
+            found = accounting.calibrate(lambda noise: plan_of((GaussianCurve(1 / noise), 7)), 1.0, 1e-6)
+            assert 0.99 <= found.epsilon <= 1.0
+            assert found.epsilon == accounting.epsilon(found.plan, 1e-6)
+        finally:
+            for cached in (accounting._epsilon, accounting._case_epsilon):
+                cached.cache_clear()
+
     def test_infinite_budget_needs_no_noise(self) -> None:
         found = accounting.calibrate(lambda noise: plan_of((Gaussian(noise).curve(1), 1)), math.inf, 1e-5)
         assert (found.noise, found.epsilon) == (0.0, math.inf)
@@ -491,6 +766,21 @@ class Family(Curve):
         return (cls((GaussianCurve(1.0), GaussianCurve(2.0))),)
 
 
+@dataclass(frozen=True)
+class Pair(Curve):
+    """Two cases, of which each may cover more."""
+
+    first: Curve
+    second: Curve
+
+    def refine(self) -> tuple[Curve, ...]:
+        return self.first, self.second
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(Opaque(1.0), Opaque(2.0)),)
+
+
 class TestFamilies:
     """Claims that cover several cases are charged at the worst of them, never below, and hardly above."""
 
@@ -518,6 +808,21 @@ class TestFamilies:
             <= accounting.delta(plan, worst / 2)
             <= lost * (1 + 2 * accounting._SLACK) + 1e-12
         )
+
+    def test_the_bound_is_that_of_what_was_not_looked_into(self) -> None:
+        """Where a rough bound is within the slack of a single case nobody looks closer, and the rough one counts."""
+        single, many = Opaque(1.0), Family((Opaque(0.5), Opaque(0.6), Opaque(0.7), Opaque(0.8)))
+        prices = {single: (1.0, 1.0), many: (1.0015, 0.9)}
+
+        def cost(case: accounting.Claims, rough: bool) -> float:
+            [(curve, _)] = case
+            return prices.get(curve, (9.0, 0.1))[0 if rough else 1]
+
+        worst, bound = accounting._worst_case(((Pair(single, many), 1),), cost)
+        assert worst == ((single, 1),)
+        assert bound == 1.0015, "what was reached is no bound on what was not"
+        prices[many] = (1.5, 0.9)
+        assert accounting._worst_case(((Pair(single, many), 1),), cost)[1] == 1.0, "far above it is looked into"
 
     def test_the_worst_member_depends_on_the_question(self) -> None:
         """Who rarely loses much is worst at a small delta, who often loses little at a large one."""
@@ -558,3 +863,62 @@ class TestFamilies:
         assert 0.99 * target <= found.epsilon <= target
         each = [accounting.epsilon(plan_of((member, 8)), delta) for member in members(found.noise)]
         assert 0.99 * target <= max(each) <= target
+
+
+class TestCliffs:
+    """Settings that once took minutes and gigabytes: an answer, or a refusal that says why, in bounded work."""
+
+    @pytest.mark.parametrize("target", [1e-8, 1e-5])
+    def test_a_target_below_what_rounding_costs(self, target: float) -> None:
+        """The smallest claim's point mass falls as noise grows, and the grid does not follow it."""
+        plans = plan_of_method(
+            gv.methods.LapGraph(), Public.blank(10_000, 128, 10), Adjacency.of("edge"), Reading.SOUND
+        )
+        start = time.process_time()
+        with pytest.raises(Unsupported, match="no noise below"):
+            accounting.calibrate(plans, target, 1e-5)
+        assert time.process_time() - start < 20
+
+    def test_grids_do_not_follow_a_point_mass_of_no_account(self) -> None:
+        claims = ((PureCurve(1e-12), 1), (PureCurve(1.0), 1))
+        assert accounting._bins(claims, accounting._align(claims, accounting._first_grid(claims))) < 1000
+        exact = 1 + math.log1p(-1e-5 * (1 + math.exp(-1)))
+        assert exact <= accounting.epsilon(plan_of(*claims), 1e-5) <= exact * 1.001
+
+    def test_what_is_too_long_is_composed_on_a_coarser_grid(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        claims = ((Opaque(0.01), 10_000),)
+        whole = accounting._case_epsilon.__wrapped__(claims, 1e-5, False).proven
+        monkeypatch.setattr(accounting, "_MOST_LENGTH", 5000)
+        lengths = []
+        compose = accounting._compose
+
+        def spy(*args: Any, **named: Any) -> Any:
+            pld = compose(*args, **named)
+            lengths.append(0 if pld is None else len(pld._pmf_remove._probs))
+            return pld
+
+        monkeypatch.setattr(accounting, "_compose", spy)
+        coarse = accounting._case_epsilon.__wrapped__(claims, 1e-5, False).proven
+        assert 0 in lengths, "the first grid was too long"
+        assert max(lengths) < 6000
+        assert whole < coarse < 1.1 * whole
+
+    def test_length_is_known_before_the_transform(self) -> None:
+        for curve, times in ((Opaque(0.1), 7), (PoissonCurve(GaussianCurve(1.0), 0.01), 3000), (PureCurve(0.01), 900)):
+            claims = ((curve, times),)
+            grid = accounting._first_grid(claims)
+            one = accounting._pld(curve, grid, True)
+            pld = accounting._compose(claims, grid, pessimistic=True)
+            assert pld is not None
+            assert len(pld._pmf_remove._probs) == pytest.approx(accounting._length(one._pmf_remove, times), rel=0.2)
+
+    def test_more_uses_than_can_be_charged_are_refused(self) -> None:
+        with pytest.raises(Unsupported, match="plan fewer"):
+            accounting.delta(plan_of((PureCurve(1.0), 10**13)), 1.0)
+
+    @pytest.mark.parametrize("mu", [1e-300, 1e-160, 1e160, 1e300])
+    def test_gaussians_of_any_size(self, mu: float) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            spent = accounting.epsilon(plan_of((GaussianCurve(mu), 1)), 1e-5)
+        assert spent == (0.0 if mu < 1 else math.inf)

@@ -67,6 +67,8 @@ _LOWER_RANGE = 512.0
 _GAUSSIAN, _RENYI, _SUMMED, _LEFT_OUT = 0.45, 0.35, 0.1, 0.1
 """Shares of delta where plans are chosen one after the other: see `epsilon_of_chosen`; the last pays for losses that
 Renyi divergences leave out and for tails that noise has on paper alone."""
+_LEAST_SQUARE = 1e-280
+"""Squares below this have too few digits."""
 _CELLS = 1 << 14
 """In so many cells a Renyi divergence is integrated."""
 _LEAST_NOISE = 1e-4
@@ -231,13 +233,14 @@ def bracket(plan: Plan, delta: float) -> tuple[float, float]:
 def _lower_epsilon(claims: Claims, delta: float, upper: float) -> float:
     """Refine the optimistic grid until it is close to `upper` or too fine."""
     lower, grid = 0.0, _align(claims, _first_grid(claims) / 4)
-    most = (delta + _float_error(claims)) * (1 + _share(claims))
     while (pld := _compose(claims, grid, pessimistic=False)) is not None:
+        most = (delta + _float_error(claims)) * (1 + _share(claims))
         found = min(float(pld.get_epsilon_for_delta(most)), upper)
-        lower = max(lower, _moved(found, partial(_tells, pld, most), -1) - _share(claims))
+        finer = _moved(found, partial(_tells, pld, most), -1) - _share(claims)
         grid = _align(claims, grid / 4)
-        if lower > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
-            break
+        if finer <= lower or finer > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
+            return max(lower, finer)
+        lower = finer
     return lower
 
 
@@ -364,16 +367,25 @@ def _between(low: float, at_low: float, high: float, at_high: float, target: flo
 def _claims(steps: Iterable[Any]) -> Claims:
     """Equal claims merged, exact Gaussians folded into one: mu^2 adds up."""
     counts: dict[Curve, int] = {}
-    square = 0.0
+    mus: list[tuple[float, int]] = []
     for step in steps:
         mu = step.claim.gdp()
         if mu is None or mu == math.inf:
             counts[step.claim] = counts.get(step.claim, 0) + step.times
-        else:
-            square += step.times * mu * mu
-    if square > 0:
-        counts[GaussianCurve(math.sqrt(square))] = 1
+        elif mu > 0:
+            mus.append((mu, step.times))
+    if mus:
+        counts[GaussianCurve(_root_of_squares(mus))] = 1
     return tuple(counts.items())
+
+
+def _root_of_squares(mus: Sequence[tuple[float, int]]) -> float:
+    """sqrt(sum times mu^2), also where squares do not fit a double."""
+    square = sum(times * mu * mu for mu, times in mus)
+    if _LEAST_SQUARE < square < math.inf:
+        return math.sqrt(square)
+    unit = max(mu for mu, _ in mus)
+    return unit * math.sqrt(sum(times * (mu / unit) ** 2 for mu, times in mus))
 
 
 def _only_gaussian(claims: Claims) -> bool:
@@ -695,15 +707,13 @@ def _pmf(deltas: Floats, reach: int, grid: float, pessimistic: bool) -> Any:
 
     losses = np.arange(-reach, reach + 1) * grid
     values = np.clip(deltas, -np.expm1(np.minimum(losses, 0.0)), 1.0)
-    if pessimistic:
-        # Rounding may leave tiny steps upwards; level them from above.
-        values = np.maximum.accumulate(values[::-1])[::-1]
-    else:
-        values = _lowered(np.minimum.accumulate(values), np.exp(losses))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -reach, reach, values)
-    dense = pmf.to_dense_pmf()
-    dense._pessimistic_estimate = pessimistic
-    return dense
+    if not pessimistic:
+        t = np.exp(losses)
+        masses = _masses(t, _lowered(np.minimum.accumulate(values), t))
+        return pld_pmf.DensePLDPmf(grid, -reach, masses, 0.0, pessimistic_estimate=False)
+    # Rounding may leave tiny steps upwards; level them from above.
+    values = np.maximum.accumulate(values[::-1])[::-1]
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -reach, reach, values).to_dense_pmf()
 
 
 def _lowered(values: Floats, t: Floats) -> Floats:
@@ -711,7 +721,7 @@ def _lowered(values: Floats, t: Floats) -> Floats:
 
     The curve is convex in t = e^epsilon, so on each interval it lies above the extensions of the two
     neighbouring chords; `gap` is the height of the triangle between them and the interval's own chord.
-    Lowering both ends by the gap keeps the chord below; a lower hull restores convexity.
+    Lowering both ends by the gap keeps the chord below; `_masses` restores convexity.
     """
     slopes = np.diff(values) / np.diff(t)
     left, right = np.append(slopes[0], slopes[:-1]), np.append(slopes[1:], slopes[-1])
@@ -724,11 +734,24 @@ def _lowered(values: Floats, t: Floats) -> Floats:
     short = values - drop <= floor
     short[[0, -1]] = True
     short[1:-1] |= short[:-2] | short[2:]
-    return _lower_hull(t, np.where(short, floor, values - drop))
+    return np.where(short, floor, values - drop)
 
 
-def _lower_hull(t: Floats, values: Floats) -> Floats:
-    """Largest convex function below the points, at the points (monotone chain)."""
+def _masses(t: Floats, values: Floats) -> Floats:
+    """Loss masses [k] of the largest convex function below the points: t times what its slope gains there.
+
+    The library's second differences of all points would be rounding between the corners, and it leaves out the negative
+    half of that: mass without a source, which a lower bound cannot have.
+    """
+    corners = _corners(t, values)
+    slopes = np.clip(np.diff(values[corners]) / np.diff(t[corners]), -1.0, 0.0)
+    masses = np.zeros_like(t)
+    masses[corners] = t[corners] * np.maximum(np.diff(slopes, prepend=-1.0, append=0.0), 0.0)
+    return masses
+
+
+def _corners(t: Floats, values: Floats) -> list[int]:
+    """Where the largest convex function below the points bends (monotone chain)."""
     kept: list[int] = []
     for index in range(len(t)):
         while len(kept) >= 2:
@@ -737,4 +760,4 @@ def _lower_hull(t: Floats, values: Floats) -> Floats:
                 break
             kept.pop()
         kept.append(index)
-    return np.interp(t, t[kept], values[kept])
+    return kept

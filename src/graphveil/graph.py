@@ -24,6 +24,7 @@ from graphveil.core import (
     MissingExtra,
     PrivateAccess,
     Unit,
+    quoted,
     require_printable,
     require_seed,
 )
@@ -39,6 +40,9 @@ PUBLIC_DEGREES = "how many training ids each id points to, with every id of the 
 
 _COUNTED = f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present, as the data holder states"
 _STATED = f"{PUBLIC_DEGREES}: bounds stated by the data holder, which hold whoever is present"
+
+_MOST_PLANNED = 500_000_000
+"""Nodes that a budget is planned for without data: a graph of more does not fit the memory anyway."""
 
 _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -672,13 +676,13 @@ class Public:
     ) -> Public:
         """Sizes alone, for planning a budget without data; the first `num_train` ids (75 %) train."""
         for what, size in (("nodes", num_nodes), ("features", num_features), ("classes", num_classes)):
-            if size < 1:
-                raise InvalidInput(f"the number of {what} must be at least 1, got {size}")
+            if not _is_size(size) or not 1 <= size <= _MOST_PLANNED:
+                raise InvalidInput(f"the number of {what} must lie in 1..{_MOST_PLANNED:,}, got {quoted(size)}")
         count = round(0.75 * num_nodes) if num_train is None else num_train
-        if not 0 <= count <= num_nodes:
-            raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {count}")
-        none = torch.zeros(num_nodes, dtype=torch.bool)
-        train = torch.arange(num_nodes) < count
+        if not _is_size(count) or not 0 <= count <= num_nodes:
+            raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {quoted(count)}")
+        none, train = torch.zeros(2, num_nodes, dtype=torch.bool)
+        train[:count] = True
         sizes = (num_nodes, num_features, num_classes, undirected)
         return cls(*sizes, None, None, None, train, none, none, degrees_said=PUBLIC_DEGREES)
 
@@ -850,6 +854,10 @@ def _exchanged(ours: Ids, asked: Ids, scored: Ids, rng: np.random.Generator) -> 
 
 def _generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(require_seed(seed)))
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _refuse(part: str) -> NoReturn:

@@ -3,7 +3,7 @@
     python benchmarks/mutants.py [--jobs 2] [--only NAME ...] [--out .bench/mutants.json] [--limit 240]
 
 A mutant replaces one text of one source file in a scratch copy of src/, never in the working tree, and its tests run on
-that copy. First all named tests must pass on a copy as it is. Results are kept as they come: the same command goes on,
+that copy. Before, they must pass on a copy as it is. Results are kept as they come: the same command goes on,
 and runs again whatever changed since (the source file, the mutant or its tests). Ends with 1 unless 95 in 100 mutants
 are killed and the others are explained in the list (`harmless`).
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import queue
@@ -115,11 +116,10 @@ def run(mutants: list[Mutant], kept: Kept, out: Path, jobs: int, limit: float) -
     missing = [one for one in mutants if kept.get(one.name, {}).get("digest") != one.digest()]
     if not missing:
         return
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(jobs):
             copies.put(copied(Path(folder) / str(number)))
-        require_clean(missing, kept, out, copies.queue[0], limit)
 
         def outcome(mutant: Mutant) -> tuple[Mutant, str, str, float]:
             copy, began = copies.get(), time.monotonic()
@@ -129,24 +129,24 @@ def run(mutants: list[Mutant], kept: Kept, out: Path, jobs: int, limit: float) -
             finally:
                 copies.put(copy)
 
-        with ThreadPoolExecutor(jobs) as pool:
-            for done in as_completed([pool.submit(outcome, mutant) for mutant in missing]):
+        for wanted, same in itertools.groupby(sorted(missing, key=lambda one: one.wanted), lambda one: one.wanted):
+            require_clean(wanted, kept, out, copies.queue[0], limit)
+            for done in as_completed([pool.submit(outcome, mutant) for mutant in same]):
                 mutant, found, told, took = done.result()
                 keep(kept, out, mutant.name, {"digest": mutant.digest(), "found": found, "told": told})
                 print(f"{found:9} {took:5.0f} s  {mutant.name}", flush=True)
 
 
-def require_clean(mutants: list[Mutant], kept: Kept, out: Path, copy: Path, limit: float) -> None:
-    """Every named test passes on a copy as it is; what passed on the same source is not asked again."""
+def require_clean(wanted: list[str], kept: Kept, out: Path, copy: Path, limit: float) -> None:
+    """The tests pass on a copy as it is; those that passed on the same source are not asked again."""
     source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))).hexdigest()
-    for one in {tuple(one.wanted): one for one in mutants}.values():
-        name = f"nothing planted: {' '.join(one.wanted)}"
-        if kept.get(name, {}).get("digest") == source:
-            continue
-        found, told = tested(copy, one.wanted, limit)
-        if found != "survived":
-            raise SystemExit(f"{name}: {found}\n{told}")
-        keep(kept, out, name, {"digest": source, "found": found, "told": told})
+    name = f"nothing planted: {' '.join(wanted)}"
+    if kept.get(name, {}).get("digest") == source:
+        return
+    found, told = tested(copy, wanted, limit)
+    if found != "survived":
+        raise SystemExit(f"{name}: {found}\n{told}")
+    keep(kept, out, name, {"digest": source, "found": found, "told": told})
 
 
 def keep(kept: Kept, out: Path, name: str, outcome: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -355,6 +356,8 @@ class TestKilled:
                     for turn in range(15):
                         (old, new)[(number + turn) % 2].save(folder)
                     code = 0
+                except BaseException:
+                    traceback.print_exc()
                 finally:
                     os._exit(code)
             children.append(child)

@@ -53,6 +53,8 @@ def require_only(path: Path, files: Collection[str], what: str, optional: Collec
     try:
         with os.scandir(path) as found:
             held = {item.name: item.is_file(follow_symlinks=False) for item in found}
+    except FileNotFoundError:  # taken away by another save, which puts another there
+        return
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}; choose another path") from None
     if set(held) - set(optional) not in (set(), set(files)) or not all(held.values()):
@@ -127,11 +129,13 @@ def _is_stream(path: Path) -> bool:
 def written_whole(target: Path, replaceable: Callable[[Path], None]) -> Iterator[Path]:
     """A fresh folder, readable by its owner alone, that takes the place of `target` when the block ends well.
 
-    `replaceable(target)` refuses what must not be lost. Until the new folder stands the old one does.
+    `replaceable(target)` refuses what must not be lost. It is asked while no other save can move the folder, and again
+    at the end. Until the new folder stands the old one does.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with _held(target) as saving:
+            replaceable(target)
             fresh = saving / "new"
             fresh.mkdir(mode=0o700)
             yield fresh
@@ -191,7 +195,8 @@ def _held(target: Path) -> Iterator[Path]:
 def _claimed(saving: Path) -> int | None:
     """The lock on this folder, which is made; `None` if another process has it, or has just done away with it."""
     try:
-        saving.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            saving.mkdir(mode=0o700)
         found = saving.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
             raise InvalidInput(f"{saving} is in the way: it belongs to somebody else; choose another path")
@@ -276,7 +281,7 @@ def write_public(target: Path, contents: Mapping[str, bytes], schema: int, repla
     """
     hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
     manifest = json.dumps({"schema": schema, "sha256": hashes}, indent=2).encode()
-    replaceable(target)
+    require_apart(target)
     require_room(target, sum(map(len, contents.values())))
     with written_whole(target, replaceable) as fresh:
         fresh.chmod(0o755)

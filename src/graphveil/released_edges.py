@@ -134,7 +134,6 @@ class ReleasedEdges:
     def save(self, path: str | os.PathLike[str], format: Format | str = Format.PARQUET) -> Path:
         """Write the folder: edge list (columns source, target), certificate and card, sealed by content hashes."""
         target, kind = Path(path), parse(Format, format, "format")
-        require_writable(target, kind)
         described = json.dumps(self._describe(), indent=2).encode()
         inside = {b"graphveil": described, b"graphveil card": self.card().encode()}
         inside[PARQUET_KEY] = to_text(self.lineage()).encode()

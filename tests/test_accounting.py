@@ -214,6 +214,18 @@ class TestLastDigits:
         assert pld.get_delta_for_epsilon(found) > 1e-5, "nothing drifts any more: _read may be simpler"
         assert pld.get_delta_for_epsilon(proven) <= 1e-5
         assert proven <= found * (1 + 1e-10)
+        # A curve that is too low by a share loses it of delta, and as much of epsilon.
+        for share in (0.01, 0.1):
+            wide = accounting._read(pld, 1e-5, share).proven
+            assert pld.get_delta_for_epsilon(wide - share) <= 1e-5 * (1 - share)
+            assert pld.get_delta_for_epsilon(wide - share) > 1e-5 * (1 - 3 * share), "the search doubles its steps, no more"
+
+    def test_what_doubles_take_off_curves_is_put_back(self) -> None:
+        at = np.array([0.0, 0.5, 3.0])
+        for curve in (PureCurve(1.0), PoissonCurve(GaussianCurve(1.0), 0.1)):
+            for told, above in zip(curve.deltas(at), accounting._above(curve, at), strict=True):
+                assert above == pytest.approx(told * (1 + 2.0**-48) + 2.0**-52, rel=1e-15)
+                assert (above > told).all()
 
     def test_renyi_sums(self) -> None:
         """rho + log(1 - 1/a) - log(a delta) / (a - 1), the least over the orders."""
@@ -594,18 +606,24 @@ class TestEnds:
         assert accounting.delta(plan, exact[0.06]) == pytest.approx(0.06 + 0.04, rel=1e-9)
         with pytest.raises(Unsupported, match="floating-point"):
             accounting._case_epsilon.__wrapped__(claims, 0.08, False)
+        distance = math.tanh(0.5)
+        assert accounting._case_epsilon.__wrapped__(claims, distance + 0.041, False) == (0.0, 0.0)
+        assert accounting._case_epsilon.__wrapped__(claims, distance + 0.039, False).found > 0
 
     def test_every_use_and_every_wide_loss_adds_to_it(self) -> None:
         narrow, wide = PureCurve(1.0), PureCurve(600.0)
         base = accounting._FLOAT_ERROR
         assert accounting._float_error(((narrow, 1000), (narrow, 24))) == pytest.approx(base + 2.0**-42, abs=1e-20)
         assert accounting._float_error(((wide, 1024),)) == pytest.approx(base + 16 * 2.0**-42, abs=1e-20)
+        assert accounting._share(((narrow, 1000), (wide, 24))) == 2.0**-38
 
-    def test_mass_out_of_reach(self) -> None:
+    def test_mass_out_of_reach(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rare = RevealedMixture((0.999, 0.001), (GaussianCurve(0.5), ExposedCurve()))
         assert accounting._out_of_reach(((rare, 3), (PureCurve(1.0), 5))) == pytest.approx(1 - 0.999**3, rel=1e-9)
         assert accounting.epsilon(plan_of((rare, 3)), 0.0029) == math.inf
         assert accounting.epsilon(plan_of((rare, 3)), 0.0031) < 20
+        monkeypatch.setattr(accounting, "_compose", lambda *_, **__: pytest.fail("composed in vain"))
+        assert accounting._case_epsilon.__wrapped__(((rare, 3),), 0.0029, False) == (math.inf, math.inf)
 
     @pytest.mark.parametrize("mu", [10.0, 30.0, 45.0])
     def test_large_epsilons(self, mu: float) -> None:

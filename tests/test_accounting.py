@@ -214,11 +214,11 @@ class TestLastDigits:
         assert pld.get_delta_for_epsilon(found) > 1e-5, "nothing drifts any more: _read may be simpler"
         assert pld.get_delta_for_epsilon(proven) <= 1e-5
         assert proven <= found * (1 + 1e-10)
-        # A curve that is too low by a share loses it of delta, and as much of epsilon.
+        # A curve that is too low by a share loses it of delta, and as much of epsilon. The search doubles its steps.
         for share in (0.01, 0.1):
             wide = accounting._read(pld, 1e-5, share).proven
             assert pld.get_delta_for_epsilon(wide - share) <= 1e-5 * (1 - share)
-            assert pld.get_delta_for_epsilon(wide - share) > 1e-5 * (1 - 3 * share), "the search doubles its steps, no more"
+            assert pld.get_delta_for_epsilon(wide - share) > 1e-5 * (1 - 3 * share)
 
     def test_what_doubles_take_off_curves_is_put_back(self) -> None:
         at = np.array([0.0, 0.5, 3.0])

@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphveil as gv
-from graphveil.attack import Game
-from graphveil.attacks.canary_edge import CanaryEdge
-from graphveil.auditing import Claim
-from graphveil.bounds import finding
 from graphveil.core import Reading
-from graphveil.engine import Local, using
-from graphveil.folders import write_whole
+from graphveil.evidence.attacks.canary_edge import CanaryEdge
+from graphveil.evidence.audit import Claim
+from graphveil.evidence.bounds import finding
+from graphveil.evidence.game import Game
+from graphveil.runtime.engine import Local, using
+from graphveil.runtime.folders import write_whole
 
 EPSILON, DELTA = 1.0, 1e-5
 

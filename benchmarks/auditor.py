@@ -22,11 +22,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-from graphveil import accounting, bounds
 from graphveil.core import Adjacency, Curve, Floats, Plan, Reading, Step
+from graphveil.evidence import bounds
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
+from graphveil.privacy import accounting
 
 Rng = np.random.Generator
 Draw = Callable[[Rng, int, bool], Floats]

@@ -23,17 +23,17 @@ import numpy as np
 import torch
 
 import graphveil as gv
-from graphveil.attack import Target
-from graphveil.attacks.feature_similarity import FeatureSimilarity
-from graphveil.attacks.linkteller import LinkTeller
-from graphveil.attacks.lpa import Lpa
-from graphveil.bounds import Scores
-from graphveil.certificate import Release, class_f1, score
 from graphveil.core import Reading, Unit
-from graphveil.engine import Local, one_thread
-from graphveil.folders import write_whole
-from graphveil.graph import Graph
-from graphveil.method import Method, Serves
+from graphveil.evidence.attacks.feature_similarity import FeatureSimilarity
+from graphveil.evidence.attacks.linkteller import LinkTeller
+from graphveil.evidence.attacks.lpa import Lpa
+from graphveil.evidence.bounds import Scores
+from graphveil.evidence.game import Target
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method, Serves
+from graphveil.release.certificate import Release, class_f1, score
+from graphveil.runtime.engine import Local, one_thread
+from graphveil.runtime.folders import write_whole
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""

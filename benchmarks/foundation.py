@@ -15,13 +15,13 @@ from collections.abc import Callable
 import numba
 import torch
 
-from graphveil import accounting
 from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.datasets.synthetic import social
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.nn.aggregate import neighbour_sum
-from graphveil.noise import Secure
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Secure
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:

@@ -34,11 +34,11 @@ import torch
 
 import graphveil as gv
 from graphveil import discover, training
-from graphveil.arcs import Csr
 from graphveil.core import GraphveilError, Unit
-from graphveil.graph import Graph
-from graphveil.method import Method
-from graphveil.progress import quiet, track
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
+from graphveil.runtime.progress import quiet, track
 
 LIMIT = 20
 """Seconds that a case may take."""

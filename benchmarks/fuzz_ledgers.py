@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-from graphveil import ledger_file
 from graphveil.core import Adjacency, GraphveilError, Overspent, Plan, Reading, Step
-from graphveil.graph import Graph
-from graphveil.ledger import Ledger
+from graphveil.graph.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.privacy import ledger_file
+from graphveil.privacy.ledger import Ledger
 
 PAGE = 4096
 DELTA = 1e-5

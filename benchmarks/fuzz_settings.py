@@ -31,11 +31,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from graphveil import accounting, discover
+from graphveil import discover
 from graphveil.core import Adjacency, GraphveilError, Reading, Unit, parse
-from graphveil.graph import Public
-from graphveil.method import Method
+from graphveil.graph.graph import Public
 from graphveil.methods import Best, Gap
+from graphveil.methods.bases.method import Method
+from graphveil.privacy import accounting
 from graphveil.training import choose_noise, plan_of
 
 EPSILONS = (1e-8, 1e-5, 1e-3, 0.01, 0.1, 1.0, 10.0, 50.0, 200.0, 1000.0)

@@ -37,8 +37,8 @@ import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
 from graphveil.core import GraphveilError
-from graphveil.graph import Graph
-from graphveil.tables import read_table
+from graphveil.graph.graph import Graph
+from graphveil.graph.tables import read_table
 
 PATIENCE = 20
 """Seconds after which a case hangs."""

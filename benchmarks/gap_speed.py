@@ -29,11 +29,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MLP, SimpleConv
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.nn import edge_method
+from graphveil.methods.bases import edge_method
 from graphveil.nn.fit import Recipe
+from graphveil.privacy import accounting
 from graphveil.training import plan_of
 
 NODES, FEATURES, CLASSES, DEGREE = 20_000, 128, 4, 15.0

@@ -29,16 +29,16 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.bounds import Scores, finding
 from graphveil.core import Adjacency, Floats, Reading
-from graphveil.folders import write_whole
+from graphveil.evidence.bounds import Scores, finding
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.nn.subgraph import start
+from graphveil.privacy import accounting
+from graphveil.runtime.folders import write_whole
 from graphveil.training import plan_of
 
 DATASETS = ("facebook", "twitch-de", "computers", "pubmed")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr
+from graphveil.graph.arcs import Csr
 from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits_at_rows, start
 from graphveil.sampling.subgraphs import Subgraphs
 

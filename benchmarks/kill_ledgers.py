@@ -21,10 +21,10 @@ from pathlib import Path
 import torch
 
 from graphveil.core import Adjacency, GraphveilError, Overspent, Plan, Reading, Step
-from graphveil.court import small_graph
-from graphveil.graph import Graph
-from graphveil.ledger import Ledger
+from graphveil.evidence.court import small_graph
+from graphveil.graph.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.privacy.ledger import Ledger
 
 DELTA = 1e-5
 BUDGET = 2.0

@@ -31,16 +31,16 @@ from scipy.stats import beta as beta_law
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Floats, Plan, Reading
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.contractive import Contractive, telling_direction
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.features import unit_rows
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, predicted
-from graphveil.noise import Seeded, Source
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded, Source
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.99
 SETTINGS = gv.methods.Caribou(hops=2, lipschitz=0.6, alpha=1.0, beta=10.0, tau=1.0, loops=1.0, start="features")

@@ -29,15 +29,15 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import discover
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Mechanism, Plan, Reading, Step
 from graphveil.datasets.synthetic import social
+from graphveil.graph.arcs import Csr
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.nn.edge_method import messages
+from graphveil.methods.bases.edge_method import messages
 from graphveil.nn.features import unit_rows
-from graphveil.noise import Secure
-from graphveil.session import Session
+from graphveil.privacy.noise import Secure
+from graphveil.privacy.session import Session
 
 STD = 4.0
 SHARES = (0.25, 0.5, 1.0)

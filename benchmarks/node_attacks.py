@@ -36,18 +36,18 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-from graphveil.attack import Target
-from graphveil.attacks.asked_nodes import AskedNodes
-from graphveil.attacks.gmia import Gmia
-from graphveil.attacks.lira import Lira
-from graphveil.attacks.membership import NodeInference, answers
-from graphveil.attacks.private_nodes import PrivateNodes
 from graphveil.bench.runner import write_whole
-from graphveil.bounds import Scores
 from graphveil.core import Reading, Unit
-from graphveil.engine import Local, one_thread
-from graphveil.graph import Graph
-from graphveil.method import Method
+from graphveil.evidence.attacks.asked_nodes import AskedNodes
+from graphveil.evidence.attacks.gmia import Gmia
+from graphveil.evidence.attacks.lira import Lira
+from graphveil.evidence.attacks.membership import NodeInference, answers
+from graphveil.evidence.attacks.private_nodes import PrivateNodes
+from graphveil.evidence.bounds import Scores
+from graphveil.evidence.game import Target
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
+from graphveil.runtime.engine import Local, one_thread
 
 EPSILONS = (math.inf, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 PRINTED: dict[str, tuple[float, ...]] = {

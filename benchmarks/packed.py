@@ -26,7 +26,7 @@ import torch
 
 import graphveil as gv
 from graphveil.datasets.synthetic import social
-from graphveil.packed import map_array, open_packed, pack
+from graphveil.graph.packed import map_array, open_packed, pack
 
 FEATURES, DEGREE, BATCH = 256, 20.2, 4096
 ROWS = 50_000

@@ -37,21 +37,21 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.arcs import Csr, Ids
 from graphveil.bench.runner import write_whole
 from graphveil.core import Adjacency, Plan, Reading, Step
-from graphveil.engine import Local, one_thread
-from graphveil.graph import Graph
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods import privgnn
 from graphveil.nn.features import Scaling
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.inductive import inductive
-from graphveil.nn.sage_room import SageRecipe
+from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known
-from graphveil.noise import Seeded, Source
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded, Source
+from graphveil.runtime.engine import Local, one_thread
 from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 
 PRINTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 import graphveil as gv
-from graphveil.engine import Local, one_thread
 from graphveil.methods import privgnn
+from graphveil.runtime.engine import Local, one_thread
 
 CHOSEN = {"odds": 2.0, "least": 20, "fewest": 10}
 VARIED = {"odds": (0.5, 1.0, 2.0, 4.0), "least": (10, 20, 40), "fewest": (5, 10, 20)}

@@ -23,14 +23,14 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.arcs import Ids
 from graphveil.bench.runner import write_whole
-from graphveil.engine import Local, one_thread
-from graphveil.graph import Graph
-from graphveil.method import Method
+from graphveil.graph.arcs import Ids
+from graphveil.graph.graph import Graph
 from graphveil.methods import pate, privgnn
+from graphveil.methods.bases.method import Method
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known, SageTeachers
+from graphveil.runtime.engine import Local, one_thread
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
 DELTA = 1e-4

@@ -18,8 +18,8 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.datasets.synthetic import social
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.sampling import bounded, heterpoisson, walks
 
 BATCH = 4_096

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphveil.arcs import Csr
 from graphveil.core import Floats, Unit
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.methods.caribou import printed_move, printed_node_move
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.noise import Seeded
+from graphveil.privacy.noise import Seeded
 
 Links = NDArray[np.bool_]
 """bool [n, n]: links[i, j] is the arc j -> i."""

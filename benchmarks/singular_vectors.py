@@ -26,15 +26,15 @@ import numpy as np
 import torch
 
 import graphveil as gv
-from graphveil.arcs import Csr, Ids
-from graphveil.attack import Pair
-from graphveil.cases.eclipse_vectors import EclipseVectors
 from graphveil.core import Floats
-from graphveil.engine import one_thread
-from graphveil.folders import write_whole
-from graphveil.graph import Graph
+from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
+from graphveil.evidence.game import Pair
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph
 from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.low_rank import largest_pairs
+from graphveil.runtime.engine import one_thread
+from graphveil.runtime.folders import write_whole
 
 DATASETS = ("chameleon-undirected", "facebook", "cora", "citeseer", "pubmed")
 """Chameleon is figure 2, Facebook page-page figure 12."""

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 import graphveil as gv
-from graphveil.arcs import Csr
-from graphveil.session import Session
+from graphveil.graph.arcs import Csr
+from graphveil.privacy.session import Session
 
 NODES, ARCS, FEATURES, CLASSES, BATCH = 20_000, 300_000, 128, 4, 4096
 

@@ -25,9 +25,9 @@ from torch.nn.functional import cross_entropy, relu
 from torch_geometric.nn import SAGEConv
 
 import graphveil as gv
-from graphveil.arcs import Csr, Ids
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.nn.nearest import nearest
-from graphveil.nn.sage_room import SageRecipe, Start, dropout_factors
+from graphveil.nn.sage_batch import SageRecipe, Start, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers, VotingTeachers
 from graphveil.nn.view import View
 

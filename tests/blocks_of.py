@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from graphveil.arcs import Csr, Ids
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.sampling.subgraphs import Subgraphs
 
 View = tuple[frozenset[int], frozenset[tuple[int, int]]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats
-from graphveil.noise import Seeded
+from graphveil.privacy.noise import Seeded
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 import graphveil as gv
-from graphveil.certificate import Release
-from graphveil.graph import Graph
-from graphveil.method import Method
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
+from graphveil.release.certificate import Release
 
 
 def served_elsewhere(method: Method, graph: Graph, other: Graph) -> tuple[Release, Release]:

@@ -14,8 +14,8 @@ import graphveil as gv
 from fuzz_graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
 from graphveil import discover
 from graphveil.core import InvalidInput, Unit
-from graphveil.method import Method
-from graphveil.session import Session
+from graphveil.methods.bases.method import Method
+from graphveil.privacy.session import Session
 
 TELLING = [
     "one node",

@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unsupported
-from graphveil.graph import Graph, Sealed
-from graphveil.ledger import Ledger
-from graphveil.method import Method
+from graphveil.graph.graph import Graph, Sealed
+from graphveil.methods.bases.method import Method
+from graphveil.privacy import accounting
+from graphveil.privacy.ledger import Ledger
 from graphveil.training import default_delta
 from malformed import Attempt, malformed_graphs
 

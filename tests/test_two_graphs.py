@@ -16,18 +16,18 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil import datasets, discover
-from graphveil.arcs import Csr
 from graphveil.bench import runner
+from graphveil.bench.record import Stopwatch, record_of, scores
 from graphveil.bench.spec import Spec
-from graphveil.certificate import Provenance
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, Unsupported
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Beside, Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Beside, Graph, Public
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.method import Method, Serves, State
-from graphveil.record import Stopwatch, record_of, scores
-from graphveil.session import Session
+from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.privacy.session import Session
+from graphveil.release.certificate import Provenance
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph, Public
 from graphveil.nn.teachers import Known
 
 NODE = Adjacency.of("node")

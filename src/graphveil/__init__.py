@@ -13,9 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphveil import accounting, court, datasets, methods
-    from graphveil.auditing import audit
-    from graphveil.certificate import Certificate, Release, load
+    from graphveil import datasets, methods
     from graphveil.core import (
         Adjacency,
         GraphveilError,
@@ -31,22 +29,26 @@ if TYPE_CHECKING:
         Unit,
         Unsupported,
     )
-    from graphveil.graph import Graph, Public, Sealed
-    from graphveil.ledger import Ledger
-    from graphveil.method import Method
-    from graphveil.packed import open_packed, pack
-    from graphveil.released_edges import ReleasedEdges
-    from graphveil.session import Session
+    from graphveil.evidence import court
+    from graphveil.evidence.audit import audit
+    from graphveil.graph.graph import Graph, Public, Sealed
+    from graphveil.graph.packed import open_packed, pack
+    from graphveil.methods.bases.method import Method
+    from graphveil.privacy import accounting
+    from graphveil.privacy.ledger import Ledger
+    from graphveil.privacy.session import Session
+    from graphveil.release.certificate import Certificate, Release, load
+    from graphveil.release.edges import ReleasedEdges
+    from graphveil.release.verify import verify
     from graphveil.training import infer, release_graph, train
-    from graphveil.verifying import verify
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
     os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 _HOMES = {
-    "auditing": ("audit",),
-    "certificate": ("Certificate", "Release", "load"),
+    "evidence.audit": ("audit",),
+    "release.certificate": ("Certificate", "Release", "load"),
     "core": (
         "Adjacency",
         "GraphveilError",
@@ -62,17 +64,17 @@ _HOMES = {
         "Unit",
         "Unsupported",
     ),
-    "graph": ("Graph", "Public", "Sealed"),
-    "ledger": ("Ledger",),
-    "method": ("Method",),
-    "packed": ("open_packed", "pack"),
-    "released_edges": ("ReleasedEdges",),
-    "session": ("Session",),
+    "graph.graph": ("Graph", "Public", "Sealed"),
+    "privacy.ledger": ("Ledger",),
+    "methods.bases.method": ("Method",),
+    "graph.packed": ("open_packed", "pack"),
+    "release.edges": ("ReleasedEdges",),
+    "privacy.session": ("Session",),
     "training": ("infer", "release_graph", "train"),
-    "verifying": ("verify",),
+    "release.verify": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("accounting", "court", "datasets", "methods")
+_MODULES = {"accounting": "privacy.accounting", "court": "evidence.court", "datasets": "datasets", "methods": "methods"}
 
 __all__ = [
     "Adjacency",
@@ -116,7 +118,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return metadata.version("graphveil")
     if name in _MODULES:
-        return importlib.import_module(f"graphveil.{name}")
+        return importlib.import_module(f"graphveil.{_MODULES[name]}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'graphveil' has no attribute {name!r}")
     found = globals()[name] = getattr(importlib.import_module(f"graphveil.{_HOME_OF[name]}"), name)

@@ -22,11 +22,11 @@ import typer
 import typer.core
 
 if TYPE_CHECKING:
-    from graphveil.attack import Inference
-    from graphveil.bounds import Scores
-    from graphveil.certificate import Release
-    from graphveil.graph import Graph
-    from graphveil.method import Method
+    from graphveil.evidence.bounds import Scores
+    from graphveil.evidence.game import Inference
+    from graphveil.graph.graph import Graph
+    from graphveil.methods.bases.method import Method
+    from graphveil.release.certificate import Release
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -179,8 +179,9 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
-    from graphveil import accounting, core
-    from graphveil.graph import Public
+    from graphveil import core
+    from graphveil.graph.graph import Public
+    from graphveil.privacy import accounting
     from graphveil.training import choose_noise, default_delta, plan_of
 
     made = _build(method, context.obj)
@@ -253,11 +254,11 @@ def train(
 ) -> None:
     """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
     import graphveil as gv
-    from graphveil.distributed import joined
-    from graphveil.engine import engine_of, using
-    from graphveil.folders import write_file
-    from graphveil.keeping import accountable
-    from graphveil.record import Stopwatch, record_of
+    from graphveil.bench.record import Stopwatch, record_of
+    from graphveil.release.keeping import accountable
+    from graphveil.runtime.distributed import joined
+    from graphveil.runtime.engine import engine_of, using
+    from graphveil.runtime.folders import write_file
 
     made = _build(method, context.obj)
     with accountable() as so_far:
@@ -334,9 +335,9 @@ def release_graph(
     """
     import graphveil as gv
     from graphveil.core import parse
-    from graphveil.folders import require_room
-    from graphveil.keeping import accountable
-    from graphveil.released_edges import Format, require_writable
+    from graphveil.release.edges import Format, require_writable
+    from graphveil.release.keeping import accountable
+    from graphveil.runtime.folders import require_room
 
     made, kind = _build(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
@@ -397,8 +398,8 @@ def infer(
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
     from graphveil.core import rounded
-    from graphveil.keeping import accountable
-    from graphveil.method import Serves
+    from graphveil.methods.bases.method import Serves
+    from graphveil.release.keeping import accountable
 
     _require_files(None, out, ledger)
     if nodes is not None and edges is None:
@@ -537,8 +538,8 @@ def audit(
     """
     import graphveil as gv
     from graphveil import discover
-    from graphveil.engine import engine_of
-    from graphveil.folders import settled
+    from graphveil.runtime.engine import engine_of
+    from graphveil.runtime.folders import settled
 
     named = subject.lower() in discover.methods()
     if not named and not settled(Path(subject)).is_dir():
@@ -608,8 +609,8 @@ def attack(
     What comes out are statistics of the private graph, for the data holder's eyes. For a bound use `graphveil audit`.
     """
     from graphveil import core
-    from graphveil.attack import Target
-    from graphveil.engine import engine_of, using
+    from graphveil.evidence.game import Target
+    from graphveil.runtime.engine import engine_of, using
 
     drawn = [] if sample is None else [f"sample={sample}"]
     attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
@@ -647,8 +648,8 @@ def court(
     quiet: Quiet = False,
 ) -> None:
     """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
-    from graphveil.court import hold
-    from graphveil.engine import engine_of, using
+    from graphveil.evidence.court import hold
+    from graphveil.runtime.engine import engine_of, using
 
     _require_files(None, html, json_file)
     with _progress(quiet), using(engine_of(engine, jobs)):
@@ -672,9 +673,9 @@ def report(
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
     from graphveil.core import InvalidInput
-    from graphveil.folders import write_file
     from graphveil.report import report as page
     from graphveil.report.records import read
+    from graphveil.runtime.folders import write_file
 
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
@@ -690,8 +691,8 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train hearsay at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
-    from graphveil.folders import require_folder
     from graphveil.report import demonstrate
+    from graphveil.runtime.folders import require_folder
 
     require_folder(out, out)
     with _progress(quiet):
@@ -720,8 +721,8 @@ def data_pack(
 
     The folder holds the private data themselves, readable by its owner alone; packing releases nothing.
     """
-    from graphveil import packed
-    from graphveil.folders import require_room
+    from graphveil.graph import packed
+    from graphveil.runtime.folders import require_room
 
     packed.require_replaceable(out)
     require_room(out)
@@ -797,7 +798,7 @@ def bench_run(
     """
     from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load_many
-    from graphveil.engine import engine_of
+    from graphveil.runtime.engine import engine_of
 
     wanted = load_many(specs, datasets=None if datasets is None else [name.strip() for name in datasets.split(",")])
     # As given: --datasets may leave one of several, and the folder stays a folder.
@@ -855,7 +856,7 @@ def bench_audit(
     """
     from graphveil.bench import audits
     from graphveil.bench.spec import load
-    from graphveil.engine import engine_of
+    from graphveil.runtime.engine import engine_of
 
     wanted, workers = load(spec), engine_of(engine, jobs)
     with _resumable(out), _progress(quiet):
@@ -902,7 +903,7 @@ def bench_board(
 def main() -> None:
     """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
     from graphveil.core import GraphveilError, escaped
-    from graphveil.keeping import notes
+    from graphveil.release.keeping import notes
 
     try:
         app(standalone_mode=True)
@@ -977,7 +978,7 @@ def _converted(text: str, wanted: type, key: str) -> Any:
 def _attacker(name: str, given: list[str]) -> Inference:
     """The attack on trained models called `name`, with settings KEY=VALUE."""
     from graphveil import core, discover
-    from graphveil.attack import Inference
+    from graphveil.evidence.game import Inference
 
     known = {key: item for key, item in discover.attacks().items() if issubclass(item, Inference)}
     if name.lower() not in known:
@@ -1069,7 +1070,7 @@ def _stated(
 def _degrees(given: str, nodes: Path | None, count: int) -> int | list[int]:
     """One number for all, or the column `degree` of a table, in the order of the graph's `count` ids."""
     from graphveil.core import InvalidInput
-    from graphveil.tables import read_table
+    from graphveil.graph.tables import read_table
 
     if given.isascii() and given.isdigit():
         return int(given)
@@ -1104,8 +1105,8 @@ def _public_graph(
 ) -> Graph:
     """The user's public graph. Labels mean what they do in the private node table; without one they are numbers."""
     import graphveil as gv
-    from graphveil.columns import class_names
-    from graphveil.tables import read_table
+    from graphveil.graph.columns import class_names
+    from graphveil.graph.tables import read_table
 
     if edges is None or nodes is None:
         raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
@@ -1124,8 +1125,8 @@ def _public_graph(
 
 def _require_release(folder: Path | None) -> None:
     """Refuse an unusable folder for a release, if one is named, before any budget is spent."""
-    from graphveil.certificate import require_replaceable
-    from graphveil.folders import require_room
+    from graphveil.release.certificate import require_replaceable
+    from graphveil.runtime.folders import require_room
 
     if folder is not None:
         require_replaceable(folder)
@@ -1137,7 +1138,7 @@ def _require_files(release: Path | None, *files: Path | None) -> None:
 
     Files may tell what no certificate covers: none may lie in a release's folder, which may be given away.
     """
-    from graphveil.folders import require_file
+    from graphveil.runtime.folders import require_file
 
     for file in filter(None, files):
         require_file(file, release)
@@ -1145,7 +1146,7 @@ def _require_files(release: Path | None, *files: Path | None) -> None:
 
 def _require_space(out: Path | None, graph: Graph) -> None:
     """Refuse a disk that is too full for a release of this graph, which is at most about so large."""
-    from graphveil.folders import require_room
+    from graphveil.runtime.folders import require_room
 
     if out is not None:
         require_room(out, _BYTES * (graph.num_nodes * graph.num_classes + _WIDTH * graph.num_features))
@@ -1154,7 +1155,7 @@ def _require_space(out: Path | None, graph: Graph) -> None:
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Work whose records go into `out` as they come; an interrupt says how to go on."""
-    from graphveil.folders import require_folder
+    from graphveil.runtime.folders import require_folder
 
     require_folder(out, out)
     try:
@@ -1165,7 +1166,7 @@ def _resumable(out: Path) -> Iterator[None]:
 
 
 def _progress(silent: bool) -> AbstractContextManager[None]:
-    from graphveil.progress import quiet
+    from graphveil.runtime.progress import quiet
 
     return quiet() if silent else nullcontext()
 
@@ -1173,8 +1174,8 @@ def _progress(silent: bool) -> AbstractContextManager[None]:
 def _write_predictions(nodes: Path | None, labels: list[int], probabilities: list[list[float]], path: Path) -> None:
     """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
     from graphveil.core import InvalidInput
-    from graphveil.folders import write_file
-    from graphveil.tables import read_table
+    from graphveil.graph.tables import read_table
+    from graphveil.runtime.folders import write_file
 
     ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes", lambda _: ["id"])["id"].to_pylist()
     if len(ids) != len(labels):

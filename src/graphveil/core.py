@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 E = TypeVar("E", bound=StrEnum)
 

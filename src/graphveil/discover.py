@@ -52,7 +52,7 @@ def curves() -> dict[str, type[Curve]]:
 @lru_cache
 def methods() -> dict[str, type[Any]]:
     """Every method by its lower-case name, the name the command line uses."""
-    from graphveil.method import Method
+    from graphveil.methods.bases.method import Method
 
     return {item.name(): item for item in classes("methods", Method).values()}
 
@@ -72,9 +72,9 @@ def _named(name: str, known: dict[str, type[Any]], what: str) -> type[Any]:
 @lru_cache
 def attacks() -> dict[str, type[Any]]:
     """Every attack by the name of its file."""
-    from graphveil.attack import Attack
+    from graphveil.evidence.game import Attack
 
-    return {item.name(): item for item in classes("attacks", Attack).values()}
+    return {item.name(): item for item in classes("evidence.attacks", Attack).values()}
 
 
 def attack(name: str) -> type[Any]:
@@ -94,7 +94,7 @@ def rebuild_mechanism(described: Any) -> Mechanism:
 
 def rebuild_method(described: Any) -> Any:
     """A method from its JSON description: one of ours, or one that the caller has imported from elsewhere."""
-    from graphveil.method import Method
+    from graphveil.methods.bases.method import Method
 
     known = {item.__name__: item for item in (*_imported(Method), *methods().values())}
     if isinstance(described, dict) and isinstance(kind := described.get("kind"), str) and kind not in known:

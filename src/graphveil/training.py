@@ -14,8 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from graphveil import accounting, discover
-from graphveil.certificate import Certificate, Provenance, Release, described_method, nonfinite
+from graphveil import discover
 from graphveil.core import (
     Adjacency,
     GraphveilError,
@@ -29,14 +28,16 @@ from graphveil.core import (
     require_delta,
     require_positive,
 )
-from graphveil.distributed import agreed, common, require_alike
-from graphveil.graph import Graph, Public
-from graphveil.ledger import Ledger
-from graphveil.method import Method, State
-from graphveil.nn.released_graph import ReleasedGraph
-from graphveil.noise import Secure, Seeded, Source
-from graphveil.released_edges import ReleasedEdges
-from graphveil.session import Session
+from graphveil.graph.graph import Graph, Public
+from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.released_graph import ReleasedGraph
+from graphveil.privacy import accounting
+from graphveil.privacy.ledger import Ledger
+from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.session import Session
+from graphveil.release.certificate import Certificate, Provenance, Release, described_method, nonfinite
+from graphveil.release.edges import ReleasedEdges
+from graphveil.runtime.distributed import agreed, common, require_alike
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from graphveil.bench import audits, runner, table
 from graphveil.bench.spec import Spec
 from graphveil.cli import app
 from graphveil.core import Adjacency, Plan, Reading, Step
-from graphveil.engine import Local
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods import Gap
+from graphveil.runtime.engine import Local
 
 GAP = {"name": "gap", "params": {"hidden": 4, "head": 4, "epochs": 2}}
 RUNS = 60

@@ -27,7 +27,7 @@ from graphveil.bench import runner, table
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
 from graphveil.core import GraphveilError, InvalidInput
-from graphveil.engine import Local, Ray
+from graphveil.runtime.engine import Local, Ray
 
 
 def make(*methods: dict[str, Any], **changes: Any) -> Spec:

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr, Ids
-from graphveil.attack import AllTold
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.evidence.game import AllTold
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import PureCurve
@@ -32,9 +32,9 @@ from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.noise import Seeded
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
-from graphveil.session import Session
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.arcs import Csr
-from graphveil.attack import Game, Pair
-from graphveil.bounds import Finding, finding
 from graphveil.core import Adjacency, Floats, Plan, Query, Reading
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.evidence.bounds import Finding, finding
+from graphveil.evidence.game import Game, Pair
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.nn.clipping import ExampleGradients
-from graphveil.noise import Seeded, Source
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded, Source
 
 DELTA = 1e-5
 
@@ -105,7 +105,7 @@ def test_noise_reused_across_steps(monkeypatch: pytest.MonkeyPatch, broken: bool
     method = gv.methods.DpSgd(steps=2)
     plan = planned(method, pair, "node", noise=6.0)
     if broken:
-        monkeypatch.setattr("graphveil.attack.Seeded", Stuck)
+        monkeypatch.setattr("graphveil.evidence.game.Seeded", Stuck)
     assert audited(pair, method, plan, runs=100).verdict == ("refuted" if broken else "consistent")
 
 

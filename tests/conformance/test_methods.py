@@ -16,16 +16,17 @@ from neighbours import Probe, Sketch, adjacencies, neighbour, public_graph, tell
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting, discover
-from graphveil.attack import AllTold
+from graphveil import discover
+from graphveil.bench.record import Stopwatch, record_of
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
-from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.evidence.game import AllTold
+from graphveil.graph.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.method import Method, Serves, State
-from graphveil.noise import Seeded
-from graphveil.record import Stopwatch, record_of
-from graphveil.session import Session
+from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 REPOSITORY = Path(__file__).parents[2]
 SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()]

@@ -13,9 +13,9 @@ from test_methods import moves
 from torch import Tensor
 
 from graphveil import discover
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, Floats, Reading, Unit
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.methods import ndp

@@ -13,7 +13,7 @@ from graphveil import datasets
 from graphveil.core import InvalidInput
 from graphveil.datasets.chains import chains
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph
+from graphveil.graph.graph import Graph
 
 
 def kept_in_class(graph: Graph) -> float:

@@ -16,15 +16,15 @@ from scipy.stats import beta
 
 import graphveil as gv
 from communities import communities
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, MissingData, Plan, Query, Reading
 from graphveil.datasets.stored import find_root
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms import singular_values
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.method import Method
+from graphveil.methods.bases.method import Method
+from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.methods.eclipse import Eclipse
 from graphveil.methods.edgerand import EdgeRand
 from graphveil.methods.lapgraph import LapGraph
@@ -32,9 +32,9 @@ from graphveil.methods.lpgnet import LpgNet
 from graphveil.methods.privgraph import PrivGraph
 from graphveil.nn.counts import cluster_degrees
 from graphveil.nn.low_rank import Core, Degrees, unflat
-from graphveil.nn.released_graph import ReleasedGraph
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 EDGE = Adjacency.of("edge")
 

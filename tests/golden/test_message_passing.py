@@ -7,12 +7,12 @@ import math
 import pytest
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import Adjacency, Plan, Reading
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.caribou import printed_move
+from graphveil.privacy import accounting
 from plans import plan_of
 
 

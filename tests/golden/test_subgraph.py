@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from gaussian_mixture import GaussianMixture
-from graphveil import accounting
 from graphveil.core import Adjacency, Plan, Reading, Unit
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -19,6 +18,7 @@ from graphveil.mechanisms.sml import SmlCurve
 from graphveil.methods.drw import Drw
 from graphveil.methods.heterpoisson import HeterPoisson
 from graphveil.methods.ndp import Ndp
+from graphveil.privacy import accounting
 from plans import plan_of
 
 NODES, RATE, STEPS = 22_470, 4096 / 22_470, 50

@@ -9,14 +9,14 @@ import pytest
 from scipy.signal import fftconvolve
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import Adjacency, Floats, Plan, Reading
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.renyi import MomentsCurve
+from graphveil.privacy import accounting
 from plans import plan_of
 
 HALF_PER_CENT = 5e-3

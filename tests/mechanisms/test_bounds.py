@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Contributions
-from graphveil.graph import Csr, Sealed
+from graphveil.graph.graph import Csr, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
@@ -18,7 +18,7 @@ from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients
-from graphveil.noise import Seeded
+from graphveil.privacy.noise import Seeded
 
 NOTHING = cast(Sealed, None)
 STAR = Csr.from_edge_index(np.array([1, 2, 3]), np.array([0, 0, 0]), 4)

@@ -11,14 +11,14 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from graphveil.arcs import Csr
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.contractive import Contractive, convergence, score_law, telling_direction
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.features import unit_rows
-from graphveil.noise import Secure, Seeded
+from graphveil.privacy.noise import Secure, Seeded
 
 NOTHING = cast(Sealed, None)
 EPSILONS = np.array([0.0, 0.25, 1.0, 3.0])

@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 import long_arithmetic
-from graphveil import accounting, discover
+from graphveil import discover
 from graphveil.core import Curve, Described, InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
@@ -24,6 +24,7 @@ from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
+from graphveil.privacy import accounting
 from plans import plan_of
 
 CURVES = [one for kind in discover.curves().values() for one in kind.specimens()]

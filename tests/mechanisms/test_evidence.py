@@ -17,9 +17,9 @@ import torch
 from scipy.special import expit
 
 from graphveil import discover
-from graphveil.arcs import Csr
 from graphveil.core import Floats, Mechanism, Query
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize
@@ -37,7 +37,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.noise import Seeded
+from graphveil.privacy.noise import Seeded
 
 HERE, THERE = cast(Sealed, True), cast(Sealed, False)
 RUNS = 600

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, chisquare, kstest
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, ends, lit, row_starts, without
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Source
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]

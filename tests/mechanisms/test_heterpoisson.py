@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from gaussian_mixture import GaussianMixture
-from graphveil import accounting
 from graphveil.core import Curve, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml, SmlCurve
+from graphveil.privacy import accounting
 from plans import plan_of
 
 EPSILONS = np.concatenate([np.linspace(-6, 6, 241), [8.0, 12.0, 20.0]])

@@ -22,9 +22,9 @@ from scipy.stats import binom
 from torch import Tensor
 
 from graphveil import discover
-from graphveil.arcs import Csr
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
@@ -40,7 +40,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Source
 from graphveil.sampling.subgraphs import Subgraphs
 
 NOTHING = cast(Sealed, None)

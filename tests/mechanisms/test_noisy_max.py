@@ -16,13 +16,13 @@ from torch import Tensor
 
 from argmax_law import laplace_argmax
 from graphveil.core import Floats, InvalidInput, Unsupported
-from graphveil.graph import Sealed
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.noisy_max import _ROUNDING, LaplaceMax, NoisyMax, laplace_epsilon, onto_simplex
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Source
 
 NOTHING = cast(Sealed, None)
 RUNS = 40_000

@@ -12,15 +12,15 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from argmax_law import laplace_argmax
-from graphveil import accounting
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.noise import Seeded
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
 from plans import plan_of
 
 NOTHING = cast(Sealed, None)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from graphveil import discover
-from graphveil.arcs import Csr
 from graphveil.core import Curve, Mechanism
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
@@ -40,7 +40,7 @@ from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
-from graphveil.noise import Source
+from graphveil.privacy.noise import Source
 from graphveil.sampling.subgraphs import Subgraphs
 from recording import Call, Recording, turning_point
 

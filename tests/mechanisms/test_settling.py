@@ -13,11 +13,11 @@ import pytest
 from neighbours import log_chances
 from scipy.stats import chisquare
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Source
 
 NOTHING = cast(Sealed, None)
 PAIRS = [(1, 0), (2, 0), (2, 1)]

@@ -14,13 +14,13 @@ from scipy.special import kve
 from scipy.stats import kstest
 from torch import Tensor
 
-from graphveil import accounting
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml, SmlCurve
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Secure, Seeded, Source
 from plans import plan_of
 
 NOTHING = cast(Sealed, None)

@@ -11,13 +11,13 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from graphveil.accounting import _FLOAT_ERROR
-from graphveil.arcs import Csr
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.accounting import _FLOAT_ERROR
+from graphveil.privacy.noise import Secure, Seeded, Source
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2_contingency, chisquare, kstest, laplace
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph import Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Sealed
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs, absent, top_laplace
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Source
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]

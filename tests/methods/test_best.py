@@ -13,16 +13,17 @@ from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_sel
 
 import graphveil as gv
 import selection
-from graphveil import accounting, discover
-from graphveil.arcs import Csr
+from graphveil import discover
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unsupported
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public, Sealed
-from graphveil.method import Method, State
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
-from graphveil.noise import Secure, Seeded, Source
+from graphveil.methods.bases.method import Method, State
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.session import Session
 from graphveil.report.cards import cards
-from graphveil.session import Session
 
 QUICK = Gap(hidden=8, head=8, epochs=5)
 FLOOR = DpSgd(steps=20)

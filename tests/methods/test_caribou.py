@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import Adjacency, InvalidInput, Reading, Unsupported
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.caribou import Caribou, printed_move, printed_node_move
+from graphveil.privacy import accounting
 from sensitivity_search import (
     SETTINGS,
     Pair,

@@ -10,7 +10,7 @@ import torch
 
 import graphveil as gv
 from graphveil.core import InvalidInput
-from graphveil.graph import Graph
+from graphveil.graph.graph import Graph
 from graphveil.methods.census import Census, ClassSums, rows_of
 
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.dpdgc import Dpdgc, residuals
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 
 @pytest.fixture(scope="module")

@@ -13,16 +13,16 @@ from neighbours import Sketch
 
 import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Overspent, Reading
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.drw import Drw
 from graphveil.nn.subgraph import start
-from graphveil.noise import Seeded
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from graphveil.sampling.walks import least_subgraphs
-from graphveil.session import Session
 
 FEATURES = Adjacency.of("features")
 SMALL = Drw(hidden=2, steps=4, batch=2, clip=1e-2)

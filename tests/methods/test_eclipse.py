@@ -14,14 +14,14 @@ from neighbours import Sketch
 
 import graphveil as gv
 from communities import communities
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unsupported
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.singular_values import SingularValues, leading
 from graphveil.methods.eclipse import Eclipse, approximate
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 EDGE = Adjacency.of("edge")
 PRINTED = Eclipse(basis="singular", use="graph", rank=4, hidden=8, epochs=5)

@@ -10,15 +10,16 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import accounting, datasets
+from graphveil import datasets
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.gap import Gap
 from graphveil.nn.jumping import beliefs
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 AUTHORS = Gap(hops=2, embedding=16, jumping=True)
 """The architecture of GAP's authors."""

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import accounting
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.hearsay import Hearsay, told_by
+from graphveil.privacy import accounting
 
 SMALL = Hearsay(folds=3, hidden=8, head=8)
 

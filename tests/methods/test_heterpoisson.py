@@ -17,11 +17,10 @@ from torch import Tensor
 import graphveil as gv
 from blocks_of import all_links
 from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, random_sketches
-from graphveil import accounting
-from graphveil.arcs import Csr
-from graphveil.attack import Pair
 from graphveil.core import Adjacency, InvalidInput, Query, Reading, Unsupported
-from graphveil.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.evidence.game import Pair
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import PUBLIC_DEGREES, Graph, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson as Act
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
@@ -32,9 +31,10 @@ from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.heterpoisson import HeterPoisson, _PairCounts, _pairs, _thinned
 from graphveil.nn.features import by_record
 from graphveil.nn.subgraph import SubgraphGradients, gradients, start
-from graphveil.noise import Seeded
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
-from graphveil.session import Session
 
 NODE = Adjacency.of("node")
 GCN = HeterPoisson(network="gcn", hidden=2, multiplier=2.0, clip=1e-2)

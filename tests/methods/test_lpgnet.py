@@ -15,17 +15,18 @@ from neighbours import Sketch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting, discover
-from graphveil.arcs import Csr
+from graphveil import discover
 from graphveil.core import Adjacency, Query, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.lpgnet import LpgNet
 from graphveil.nn.counts import cluster_degrees, log_counts
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from serving import served_elsewhere
 
 SMALL = LpgNet(hidden=8, head=8, epochs=3)

@@ -15,18 +15,18 @@ from scipy.stats import hypergeom
 
 import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed
-from graphveil import accounting
 from graphveil.core import Adjacency, InvalidInput, Reading, Unit
-from graphveil.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph.graph import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.occurrences import occurrence_curve, occurrences
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.methods.ndp import Ndp
 from graphveil.nn.subgraph import start
-from graphveil.noise import Seeded
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from graphveil.sampling.bounded import most_occurrences, neighbourhoods
-from graphveil.session import Session
 from plans import plan_of
 
 SMALL = Ndp(hidden=2, steps=2, batch=3, cap=2, clip=1e-2)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput, Query, Reading
-from graphveil.graph import Graph, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Sealed
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.methods.pate import Pate
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from two_graphs import NODE, SIZES, pair
 
 SMALL = Pate(queries=30, voters=6, width=8, hidden=8, epochs=15)

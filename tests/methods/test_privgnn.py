@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput, Overspent, Query, Reading
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.methods import privgnn
 from graphveil.methods.privgnn import PrivGnn
-from graphveil.noise import Secure, Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Secure, Seeded
+from graphveil.privacy.session import Session
 from two_graphs import NODE, SIZES, pair
 
 PAPER = PrivGnn(

@@ -16,15 +16,15 @@ from neighbours import Probe, Sketch
 import graphveil as gv
 from communities import communities
 from coupled import every_small_sketch
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading
-from graphveil.graph import Graph, Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.settling import Settling
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.privgraph import PrivGraph, measured, super_edges
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 SMALL = PrivGraph(hidden=8, epochs=5)
 PAPER = replace(SMALL, communities="louvain", move_share=1 / 3, group=4)

@@ -13,12 +13,12 @@ import torch
 import graphveil as gv
 from graphveil.core import Adjacency, Query, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph, Public
+from graphveil.graph.graph import Graph, Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.gap import Gap
 from graphveil.methods.progap import ProGap
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 from serving import served_elsewhere
 
 SMALL = ProGap(stages=2, hidden=8, head=8, epochs=3)

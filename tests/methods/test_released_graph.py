@@ -14,18 +14,18 @@ from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
 from communities import communities
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.mechanisms.flipped_edges import FlippedEdges, counted
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
+from graphveil.methods.bases.released_graph import Backbone, ReleasedGraph
 from graphveil.methods.edgerand import EdgeRand
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.nn.gnn import first_order_operator, symmetric_operator
-from graphveil.nn.released_graph import Backbone, ReleasedGraph
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 BOTH: list[ReleasedGraph] = [EdgeRand(hidden=8, epochs=5), LapGraph(hidden=8, epochs=5)]
 

@@ -13,15 +13,15 @@ from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
 from communities import communities
-from graphveil import accounting
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
-from graphveil.graph import Graph, Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph, Public, Sealed
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.sage_rr import SageRr
-from graphveil.noise import Seeded
-from graphveil.session import Session
+from graphveil.privacy import accounting
+from graphveil.privacy.noise import Seeded
+from graphveil.privacy.session import Session
 
 QUICK = SageRr(hidden=8, epochs=5)
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphveil.arcs import Csr
+from graphveil.graph.arcs import Csr
 from graphveil.nn.aggregate import NeighbourSums, Operator, clip_factors, clip_rows, neighbour_sum
 
 

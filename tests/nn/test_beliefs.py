@@ -9,8 +9,8 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from blocks_of import graph_of, random_links
-from graphveil.arcs import Csr
 from graphveil.core import Floats
+from graphveil.graph.arcs import Csr
 from graphveil.nn import beliefs
 from graphveil.nn.beliefs import _matched, _opposite, propagate
 

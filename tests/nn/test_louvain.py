@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from graphveil.arcs import Ids
 from graphveil.core import Floats
+from graphveil.graph.arcs import Ids
 from graphveil.nn.louvain import louvain
 
 

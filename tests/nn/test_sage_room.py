@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu
 from torch_geometric.nn import SAGEConv
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.nn import teachers
-from graphveil.nn.sage_room import Dense, SageRecipe, Start, dropout_factors
+from graphveil.nn.sage_batch import Dense, SageRecipe, Start, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers
 from two_graphs import known_and_public, questions
 

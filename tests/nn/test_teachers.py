@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.arcs import Csr
+from graphveil.graph.arcs import Csr
 from graphveil.nn import teachers
-from graphveil.nn.sage_room import SageRecipe
+from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
 from graphveil.nn.view import View
 from two_graphs import known_and_public, pair, questions

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from blocks_of import graph_of, random_adj, require_valid
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr
 from graphveil.sampling.blocks import induce, require_centres
 
 

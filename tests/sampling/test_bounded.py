@@ -20,8 +20,8 @@ from blocks_of import (
     require_valid,
     views,
 )
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr
 from graphveil.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 
 Rule = Callable[[Csr], Csr]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from blocks_of import View, all_links, blank, changed, graph_of, random_adj, random_links, require_valid, subsets, views
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput
-from graphveil.noise import Seeded
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.privacy.noise import Seeded
 from graphveil.sampling.heterpoisson import draws_needed, keep_probabilities, sample
 from graphveil.sampling.subgraphs import Subgraphs
 

@@ -17,14 +17,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from graphveil import discover, upheld
-from graphveil.auditing import Claim, judge
+from graphveil import discover
 from graphveil.bench.spec import Delta, Epsilon, Model, Spec, Task
-from graphveil.bounds import Finding
 from graphveil.core import Reading, Unit, rounded
-from graphveil.engine import HERE, Engine
-from graphveil.folders import write_whole
-from graphveil.progress import track
+from graphveil.evidence import sound_cases as upheld
+from graphveil.evidence.audit import Claim, judge
+from graphveil.evidence.bounds import Finding
+from graphveil.runtime.engine import HERE, Engine
+from graphveil.runtime.folders import write_whole
+from graphveil.runtime.progress import track
 
 RUNS = 400
 """On both graphs together. Such a number certifies 4.04 at most, unless all that is released is one Gaussian sum."""

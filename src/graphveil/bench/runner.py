@@ -18,15 +18,15 @@ from pydantic import Field, ValidationError, model_validator
 from torch import Tensor
 
 from graphveil import datasets, discover, infer, train
+from graphveil.bench.record import forget_peak, peak_mb, scored, validating, versions
 from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
-from graphveil.certificate import Release, class_f1, score
 from graphveil.core import GraphveilError, InvalidInput
-from graphveil.engine import HERE, Engine
-from graphveil.folders import write_whole
-from graphveil.graph import Graph
-from graphveil.method import Serves
-from graphveil.progress import note, quiet, track
-from graphveil.record import forget_peak, peak_mb, scored, validating, versions
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Serves
+from graphveil.release.certificate import Release, class_f1, score
+from graphveil.runtime.engine import HERE, Engine
+from graphveil.runtime.folders import write_whole
+from graphveil.runtime.progress import note, quiet, track
 
 
 class Quality(Model):

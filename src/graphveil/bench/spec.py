@@ -30,7 +30,7 @@ from pydantic import (
 
 from graphveil import datasets, discover
 from graphveil.core import InvalidInput, Reading, Unit, Unsupported
-from graphveil.method import Method, Serves
+from graphveil.methods.bases.method import Method, Serves
 from graphveil.methods.best import Best
 
 SCHEMA = 1

@@ -16,9 +16,9 @@ from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, Line
 from graphveil.bench.runner import Elsewhere, Record, Result
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
-from graphveil.bounds import Finding
 from graphveil.core import InvalidInput, Reading, plain, rounded
-from graphveil.folders import write_whole
+from graphveil.evidence.bounds import Finding
+from graphveil.runtime.folders import write_whole
 
 NOTHING: Mapping[str, Finding] = MappingProxyType({})
 _AUDITED = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphveil.core import InvalidInput
 from graphveil.datasets.source import Source
-from graphveil.graph import Graph
+from graphveil.graph.graph import Graph
 
 __all__ = ["describe", "load", "names", "num_nodes", "require_split"]
 

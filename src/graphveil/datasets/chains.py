@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput
 from graphveil.datasets.source import Generated
-from graphveil.graph import Graph
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
 
 
 def chains(length: int, count: int, num_classes: int = 2, num_features: int = 5, name: str = "chains") -> Graph:

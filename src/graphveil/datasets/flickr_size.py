@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from graphveil.datasets.source import Generated
 from graphveil.datasets.synthetic import social
-from graphveil.graph import Graph
+from graphveil.graph.graph import Graph
 
 
 def flickr_size() -> Graph:

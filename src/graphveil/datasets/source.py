@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphveil.graph import Graph
+from graphveil.graph.graph import Graph
 
 PublicSplit = Callable[[int], Graph]
 """The graph under the dataset's own split; the seed chooses where there are several."""

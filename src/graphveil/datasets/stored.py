@@ -22,10 +22,10 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from graphveil.arcs import Csr
 from graphveil.core import ROLES, InvalidInput, MissingData
 from graphveil.datasets.source import PublicSplit, Source
-from graphveil.graph import Graph
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
 
 CACHE_FORMAT = 1
 """Raise it when the cached arrays, or the way they are cleaned, change."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, require_positive
 from graphveil.datasets.source import Generated
-from graphveil.graph import Graph
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph
 
 TAIL = 2.5
 """Exponent of the Pareto law of sociability: degrees are heavy-tailed but their mean is finite."""

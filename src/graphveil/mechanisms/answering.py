@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from graphveil.arcs import Ids
 from graphveil.core import Floats, InvalidInput, Mechanism, Query
+from graphveil.graph.arcs import Ids
 
 if TYPE_CHECKING:
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 class Answering(Mechanism):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from graphveil.arcs import Csr, Ids
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.arcs import Csr, Ids
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from graphveil.mechanisms.additive import certain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
-    from graphveil.session import Session
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
+    from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

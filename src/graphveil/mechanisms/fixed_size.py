@@ -24,8 +24,8 @@ from graphveil.mechanisms.poisson import inner_epsilon, require_rate, sampled_ev
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)

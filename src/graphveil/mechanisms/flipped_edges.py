@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput, Mechanism, Query, require_cost
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _BLOCK = 1 << 20
 """Skips drawn at a time."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 _SMALL, _LARGE = 2.0**-10, 2.0**7

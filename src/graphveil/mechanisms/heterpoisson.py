@@ -22,8 +22,8 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from graphveil.arcs import Ids
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.graph.arcs import Ids
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.poisson import require_rate
@@ -35,8 +35,8 @@ from graphveil.sampling.subgraphs import Subgraphs
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _NEGLIGIBLE = 1e-20
 """Probability that is charged as if the unit were exposed; far below any delta."""

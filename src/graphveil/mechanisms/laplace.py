@@ -14,8 +14,8 @@ from graphveil.mechanisms.additive import Additive, certain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve, response
 
 if TYPE_CHECKING:
-    from graphveil.noise import Source
+    from graphveil.privacy.noise import Source
 
 _LARGEST = 32.0
 """Beyond this epsilon doubles draw what is needed too coarsely: nothing finite is claimed."""

@@ -19,7 +19,7 @@ from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_density
 
 if TYPE_CHECKING:
-    from graphveil.noise import Source
+    from graphveil.privacy.noise import Source
 
 _LEAST = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""

@@ -29,8 +29,8 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 def require_rate(rate: float) -> None:

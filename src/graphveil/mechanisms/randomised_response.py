@@ -13,8 +13,8 @@ from graphveil.core import Curve, InvalidInput, Mechanism, Query
 from graphveil.mechanisms.dominating_pair import PureCurve, response
 
 if TYPE_CHECKING:
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _LARGEST = 32.0
 """Beyond this epsilon a double has too few digits for the chance of a lie: nothing finite is claimed."""

@@ -10,15 +10,15 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _DEPTH = 32.0
 """No community is less likely than the likeliest by more than e^-32: rarer ones could not be drawn faithfully."""

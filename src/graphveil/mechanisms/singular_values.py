@@ -15,10 +15,10 @@ from graphveil.mechanisms.exposed import ExposedCurve
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.arcs import Csr
     from graphveil.core import Floats
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.arcs import Csr
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)

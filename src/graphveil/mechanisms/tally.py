@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput, Query, require_cost
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _MOST_EPSILON = 32.0
 """Beyond this for one contribution a uniform has too few digits: nothing finite is claimed."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph import Sealed
-    from graphveil.noise import Source
+    from graphveil.graph.graph import Sealed
+    from graphveil.privacy.noise import Source
 
 _LEAST = 1 / 32
 """Beyond epsilon 32 doubles draw the noise that is needed too coarsely: nothing finite is claimed."""

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, Step, Unit, Unsupported
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.nn.clipping import lengths_of
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _WINNER = "best.winner"
 """Where the state keeps the winner's place among the candidates."""

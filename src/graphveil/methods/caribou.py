@@ -27,18 +27,18 @@ from graphveil.core import (
     parse,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.method import State
+from graphveil.methods.bases.edge_method import EdgeMethod, messages
+from graphveil.methods.bases.method import State
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients, dense_logits, with_bias
-from graphveil.nn.edge_method import EdgeMethod, messages
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.mlp import Perceptron
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/caribou.md"
 

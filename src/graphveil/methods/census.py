@@ -13,16 +13,16 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Plan, Reading, Step, Unit, parse, require_positive, require_whole
-from graphveil.graph import STRANGERS, Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.nn.aggregate import clip_rows
 from graphveil.nn.features import Scale
 from graphveil.nn.student import ridge_logits
 from graphveil.nn.view import View, learnt_view
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _COUNTS = 0.5
 """The entry of every row whose sum counts the nodes of a class, beside coordinates of length at most 1."""

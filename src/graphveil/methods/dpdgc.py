@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from graphveil.core import Adjacency, Plan, Reading, parse
-from graphveil.graph import Public, Sealed
+from graphveil.graph.graph import Public, Sealed
+from graphveil.methods.bases.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.aggregate import NeighbourSums
-from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.features import one_scale, unit_rows
 from graphveil.nn.mlp import Dropout
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 
 class Rows(StrEnum):

@@ -9,7 +9,6 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -23,10 +22,11 @@ from graphveil.core import (
     require_positive,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
-from graphveil.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.nn.clipping import (
     ExampleGradients,
     dense_gradients,
@@ -38,8 +38,8 @@ from graphveil.nn.clipping import (
     with_bias,
 )
 from graphveil.nn.features import by_record
-from graphveil.progress import track
-from graphveil.session import Session
+from graphveil.privacy.session import Session
+from graphveil.runtime.progress import track
 
 
 @dataclass(frozen=True)

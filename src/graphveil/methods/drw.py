@@ -21,15 +21,15 @@ from graphveil.core import (
     Unit,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.method import State
-from graphveil.nn.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
 from graphveil.sampling.walks import least_subgraphs, partition
-from graphveil.session import Session
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.arcs import Csr
 from graphveil.core import (
     Adjacency,
     Curve,
@@ -30,21 +29,22 @@ from graphveil.core import (
     require_delta,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.singular_values import SingularValues
-from graphveil.method import State
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
 from graphveil.nn.basis import Basis, fitted, restored
 from graphveil.nn.features import Scaling, one_scale
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.low_rank import Core, Degrees, EdgeCount, largest_pairs, unflat
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.nn.released_graph import ReleasedGraph, graph_of
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/eclipse.md"
 _SINGULAR = "singular"

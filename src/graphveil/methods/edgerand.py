@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
-from graphveil.graph import Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
-from graphveil.nn.released_graph import ReleasedGraph, graph_of
-from graphveil.session import Session
+from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

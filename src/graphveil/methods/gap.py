@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
-from graphveil.graph import Public
-from graphveil.nn.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
+from graphveil.graph.graph import Public
+from graphveil.methods.bases.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, embedded
 from graphveil.nn.mlp import Perceptron
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphveil.arcs import Csr
+from graphveil.graph.arcs import Csr
+from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.exposed import ExposedGnn
 from graphveil.nn.gnn import GcnLayer, symmetric_operator
 
 

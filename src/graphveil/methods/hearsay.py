@@ -19,19 +19,19 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
-from graphveil.method import Method, State
+from graphveil.methods.bases.edge_method import NO_NODES, messages, sums_plan
+from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.released_graph import graph_of
 from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.counts import cluster_degrees, log_counts
-from graphveil.nn.edge_method import NO_NODES, messages, sums_plan
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.nn.released_graph import graph_of
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/hearsay.md"
 _MOST = 64

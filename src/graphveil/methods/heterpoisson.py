@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -23,17 +22,18 @@ from graphveil.core import (
     require_positive,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms import heterpoisson as mechanism
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
-from graphveil.method import State
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.subgraph_method import SubgraphMethod
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.nn.beliefs import propagate
-from graphveil.nn.subgraph_method import SubgraphMethod
+from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
-from graphveil.session import Session
 
 _WHY = "docs/methods/heterpoisson.md"
 _PAIRS = "pairs"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
-from graphveil.nn.released_graph import ReleasedGraph, graph_of
-from graphveil.session import Session
+from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

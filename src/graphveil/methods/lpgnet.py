@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
-from graphveil.graph import Public
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.tally import Tally
-from graphveil.method import State
+from graphveil.methods.bases.edge_method import NO_NODES, EncoderMethod
+from graphveil.methods.bases.method import State
 from graphveil.nn.counts import cluster_degrees, log_counts
-from graphveil.nn.edge_method import NO_NODES, EncoderMethod
 from graphveil.nn.features import Scaling, standard
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

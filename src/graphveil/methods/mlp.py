@@ -8,16 +8,16 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Plan, Reading, Unit
-from graphveil.graph import Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.method import Serves, State
+from graphveil.methods.bases.method import Serves, State
+from graphveil.methods.bases.network import Network
 from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, restore, with_prefix
-from graphveil.nn.network import Network
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from typing import Self
 
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, Contributions, InvalidInput, Plan, Query, Reading, Step, Unit, require_whole
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.method import State
-from graphveil.nn.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.privacy.session import Session
 from graphveil.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
-from graphveil.session import Session
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, require_whole
-from graphveil.graph import STRANGERS, Public, Sealed
+from graphveil.graph.graph import STRANGERS, Public, Sealed
 from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
-from graphveil.method import State
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.teacher_student import Taught, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
-from graphveil.nn.taught import Taught, drawn
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/pate.md"
 _ORDERS = 9

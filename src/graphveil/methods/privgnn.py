@@ -12,24 +12,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Ids
 from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Query, Reading, Step, require_whole
-from graphveil.engine import each
-from graphveil.graph import STRANGERS, Public, Sealed
+from graphveil.graph.arcs import Ids
+from graphveil.graph.graph import STRANGERS, Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce, require_rate
 from graphveil.mechanisms.renyi import MomentsCurve
-from graphveil.method import State
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.teacher_student import Taught, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.nearest import nearest
 from graphveil.nn.student import kept_of
-from graphveil.nn.taught import Taught, drawn
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
 from graphveil.nn.view import learnt_view
-from graphveil.progress import track
-from graphveil.session import Session
+from graphveil.privacy.session import Session
+from graphveil.runtime.engine import each
+from graphveil.runtime.progress import track
 
 _WHY = "docs/methods/privgnn.md"
 _TURN = 100

@@ -11,7 +11,6 @@ from typing import Self
 import numpy as np
 import torch
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import (
     Adjacency,
     Floats,
@@ -22,17 +21,18 @@ from graphveil.core import (
     parse,
     require_whole,
 )
-from graphveil.graph import Public, Sealed
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Public, Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Marks, Tally, ends
-from graphveil.method import State
+from graphveil.methods.bases.method import State
+from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
 from graphveil.nn.features import Scaling
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.louvain import louvain
 from graphveil.nn.mlp import restore
-from graphveil.nn.released_graph import ReleasedGraph, graph_of
+from graphveil.privacy.session import Session
 from graphveil.sampling.community_graph import CommunityGraph, norm_sub
-from graphveil.session import Session
 
 _WHY = "docs/methods/privgraph.md"
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
-from graphveil.graph import Public
-from graphveil.method import State
-from graphveil.nn.edge_method import NO_NODES, EncoderMethod, messages, sums_plan
+from graphveil.graph.graph import Public
+from graphveil.methods.bases.edge_method import NO_NODES, EncoderMethod, messages, sums_plan
+from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, beliefs, embedded
 from graphveil.nn.mlp import predicted, restore, with_prefix
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)

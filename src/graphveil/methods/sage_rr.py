@@ -8,14 +8,14 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-from graphveil.arcs import Csr
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
-from graphveil.graph import Public
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
 from graphveil.mechanisms.laplace import Laplace
+from graphveil.methods.bases.released_graph import graph_of
 from graphveil.methods.sage import Sage
-from graphveil.nn.released_graph import graph_of
-from graphveil.session import Session
+from graphveil.privacy.session import Session
 
 _BOTH_ARCS = (
     "an undirected edge is two entries of the adjacency matrix, and each answers for itself and is counted: a "

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats
+from graphveil.graph.arcs import Csr, Ids
 
 _ONES: Floats = np.empty(0)
 """No weights, no factors."""

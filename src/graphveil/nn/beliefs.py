@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats
+from graphveil.graph.arcs import Csr, Ids
 
 _LEAST = 1e-9
 """A message never rules a class out: ratios are estimates."""

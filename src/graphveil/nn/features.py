@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import InvalidInput, parse
-from graphveil.method import State
+from graphveil.methods.bases.method import State
 
 
 class Scale(StrEnum):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from graphveil.progress import track
+from graphveil.runtime.progress import track
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from graphveil.arcs import Csr, Ids
-from graphveil.engine import one_thread
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.mlp import Perceptron
-from graphveil.nn.sage_room import SageRecipe
+from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known
+from graphveil.runtime.engine import one_thread
 
 
 def inductive(known: Known, ids: Ids, x: Tensor, adj: Csr, recipe: SageRecipe, arcs: bool, seed: int) -> Tensor:

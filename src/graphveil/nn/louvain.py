@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.arcs import Ids
 from graphveil.core import Floats
+from graphveil.graph.arcs import Ids
 
 _SWEEPS = 100
 """Rounds in which single nodes move, at most, on one level."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput
-from graphveil.method import State
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.methods.bases.method import State
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix
-from graphveil.progress import track
+from graphveil.runtime.progress import track
 
 
 def kept_of(strength: float, classes: int) -> float:

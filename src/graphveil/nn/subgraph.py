@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphveil.arcs import Ids
+from graphveil.graph.arcs import Ids
 from graphveil.nn.clipping import lengths_of
 from graphveil.nn.subgraph_model import (
     Layer,

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu, pad, relu
 
-from graphveil.arcs import Ids
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Ids
 from graphveil.nn.aggregate import Operator
 from graphveil.sampling.subgraphs import Subgraphs
 

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, require_positive
-from graphveil.nn.sage_room import Array, Dense, Flat, Room, SageRecipe, Start
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.nn.sage_batch import Array, Dense, Flat, Room, SageRecipe, Start
 from graphveil.nn.view import View
 
 

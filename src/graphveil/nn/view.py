@@ -15,10 +15,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.arcs import Csr
 from graphveil.core import Floats
-from graphveil.graph import Public
-from graphveil.method import State
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Public
+from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scale, Scaling, unit_rows
 
 _HOPS = 2

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphveil.certificate import Release
 from graphveil.core import Unit, rounded
-from graphveil.folders import write_file
-from graphveil.progress import track
+from graphveil.release.certificate import Release
 from graphveil.report.charts import bars as drawn
 from graphveil.report.templates import render
+from graphveil.runtime.folders import write_file
+from graphveil.runtime.progress import track
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def summary(release: Release, bars: Sequence[Bar], scores_are_private: bool | No
 def demonstrate(out: Path) -> str:
     """Train hearsay at epsilon 2 on the embedded graph beside its baselines; write the release and its page."""
     import graphveil as gv
-    from graphveil.record import Stopwatch
+    from graphveil.bench.record import Stopwatch
 
     graph = gv.datasets.load("social")
     runs: list[tuple[str, Any, float]] = [

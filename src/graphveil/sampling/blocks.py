@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.sampling.subgraphs import Subgraphs
 
 

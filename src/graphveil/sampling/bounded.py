@@ -21,8 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.sampling.blocks import induce, require_centres
 from graphveil.sampling.splitmix import mix, state_of
 from graphveil.sampling.subgraphs import Subgraphs

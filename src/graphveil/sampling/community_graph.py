@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphveil.arcs import Ids
 from graphveil.core import Floats
+from graphveil.graph.arcs import Ids
 
 
 @dataclass(frozen=True, eq=False)

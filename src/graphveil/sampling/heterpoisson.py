@@ -16,8 +16,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.arcs import Csr, Ids
 from graphveil.core import Floats, InvalidInput, require_positive
+from graphveil.graph.arcs import Csr, Ids
 from graphveil.sampling.blocks import induce, require_centres
 from graphveil.sampling.subgraphs import Subgraphs
 

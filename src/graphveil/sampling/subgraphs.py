@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphveil.arcs import Ids
+from graphveil.graph.arcs import Ids
 
 
 @dataclass(frozen=True, eq=False)

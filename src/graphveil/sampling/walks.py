@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.arcs import Csr
 from graphveil.core import InvalidInput
+from graphveil.graph.arcs import Csr
 from graphveil.sampling.blocks import induce
 from graphveil.sampling.splitmix import below, state_of
 from graphveil.sampling.subgraphs import Subgraphs

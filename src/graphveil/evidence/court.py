@@ -1,0 +1,225 @@
+"""The soundness court: one executable case per claim that is known to be false, and one per sound claim of ours.
+
+A case plays a game on two neighbouring inputs and certifies, from what an attacker said, a lower bound on epsilon. A
+claim that lies below it is refuted. All verdicts of a court together are wrong with probability `ERROR` at most.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil import discover
+from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, Unit, require_seed, rounded
+from graphveil.evidence.bounds import Finding, Scores, finding
+from graphveil.evidence.game import Game, Pair
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.methods.bases.method import Method
+from graphveil.privacy import accounting
+from graphveil.runtime.engine import each
+from graphveil.runtime.folders import write_file
+
+ERROR = 0.01
+"""Chance that a court refutes any true claim at all; its cases share it evenly."""
+
+Verdict = Literal["refuted", "consistent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Case(ABC):
+    """A claim, an attack on it, and the verdict that is expected. The docstring of a case says why.
+
+    `delta`, `threshold` (a score above it says "there"; without one the ranks of the scores are tested) and the numbers
+    of runs are fixed here, before any run: a claim is a curve and may be refuted at any delta.
+    """
+
+    name: str
+    claim: str
+    source: str
+    delta: float
+    runs: int
+    """Runs on each of the two inputs."""
+    quick: int
+    """The same where time is short; 0 for a case that is then left out."""
+    expected: Verdict = "refuted"
+    threshold: float | None = None
+
+    @abstractmethod
+    def claimed(self) -> float:
+        """Epsilon at `delta`, as the claim has it."""
+
+    @abstractmethod
+    def play(self, runs: int, seed: int) -> Scores:
+        """`runs` independent runs on each input."""
+
+
+@dataclass(frozen=True, eq=False)
+class Played(Case):
+    """A case about a plan, played by running that plan on two neighbouring graphs."""
+
+    @abstractmethod
+    def game(self) -> Game:
+        """The graphs, the method, and the plan whose claim is heard."""
+
+    def claimed(self) -> float:
+        return accounting.epsilon(self.game().plan, self.delta)
+
+    def play(self, runs: int, seed: int) -> Scores:
+        return self.game().play(runs, seed)
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """How a case was decided."""
+
+    name: str
+    claim: str
+    source: str
+    expected: Verdict
+    finding: Finding
+    seconds: float
+    """Of processor time."""
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the expected one."""
+        return self.finding.verdict == self.expected
+
+    def row(self) -> dict[str, str]:
+        """A line of the table; claims are rounded up and bounds down, so that no verdict gains by it."""
+        found = self.finding
+        return {
+            "case": self.name,
+            "claim": self.claim,
+            "source": self.source,
+            "claimed": rounded(found.claimed, infinite="infinite"),
+            "delta": f"{found.delta:g}",
+            "certified": rounded(found.lower, up=False, infinite="infinite"),
+            "runs": f"{found.runs:,}",
+            "verdict": found.verdict,
+            "expected": self.expected if self.as_expected else f"NOT {self.expected}",
+        }
+
+
+@dataclass(frozen=True)
+class Court:
+    """All rulings of a court, in the order of its cases."""
+
+    seed: int
+    quick: bool
+    confidence: float
+    """Of every single case."""
+    rulings: tuple[Ruling, ...]
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether every case was decided as expected."""
+        return all(ruling.as_expected for ruling in self.rulings)
+
+    def footer(self) -> str:
+        """What the table's numbers mean, in words."""
+        refuted = sum(ruling.finding.verdict == "refuted" for ruling in self.rulings)
+        wrong = [ruling.name for ruling in self.rulings if not ruling.as_expected]
+        decided = f"NOT decided as expected: {', '.join(wrong)}" if wrong else "every case was decided as expected"
+        return (
+            f"{len(self.rulings)} cases, {refuted} refuted; {decided}. Seed {self.seed}. Each bound is certified at "
+            f"{self.confidence:.4%} confidence, so that the whole court refutes a true claim with probability "
+            f"{ERROR:.0%} at most."
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        rulings = [
+            {
+                "name": ruling.name,
+                "claim": ruling.claim,
+                "source": ruling.source,
+                "expected": ruling.expected,
+                "as_expected": ruling.as_expected,
+                "seconds": round(ruling.seconds, 3),
+                "finding": ruling.finding.describe(),
+            }
+            for ruling in self.rulings
+        ]
+        head = {"version": version("graphveil"), "seed": self.seed, "quick": self.quick}
+        return {**head, "confidence": self.confidence, "as_expected": self.as_expected, "rulings": rulings}
+
+    def page(self) -> str:
+        """A self-contained HTML page: no scripts, no remote files."""
+        from graphveil.report.templates import render
+
+        return render("court.html", court=self, version=version("graphveil"))
+
+    def save(self, html: Path | None = None, as_json: Path | None = None) -> None:
+        """Write the page and the plain values, each if a file is named."""
+        if html is not None:
+            write_file(html, self.page().encode())
+        if as_json is not None:
+            write_file(as_json, (json.dumps(self.describe(), indent=2) + "\n").encode())
+
+
+def cases() -> list[Case]:
+    """Every case: false claims from the folder `cases`, then every sound claim of every method."""
+    from graphveil.evidence.sound_cases import upheld
+
+    false = [kind() for kind in discover.classes("evidence.cases", Case).values()]  # type: ignore[call-arg]  # all have defaults
+    return [*false, *upheld()]
+
+
+def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
+    """Hear all cases, or those whose name is or begins with `only`, on the present engine.
+
+    The same for any number of workers; what a case says does not depend on which others are heard.
+    """
+    require_seed(seed)
+    known = cases()
+    confidence = 1 - ERROR / len(known)
+    heard = [case for case in known if case.quick or not quick]
+    chosen = [case for case in heard if only is None or f"{case.name}-".startswith(f"{only}-")]
+    if not chosen:
+        raise InvalidInput(f"no case is called {only!r}; there are: {', '.join(case.name for case in heard)}")
+    rulings = each(_heard, (seed, quick, confidence), chosen, "cases")
+    return Court(seed, quick, confidence, tuple(rulings))
+
+
+def _heard(shared: tuple[int, bool, float], case: Case) -> Ruling:
+    """A piece of work for an engine."""
+    seed, quick, confidence = shared
+    started = time.process_time()
+    # Cases must not share their draws: a seed is one case's alone.
+    scores = case.play(case.quick if quick else case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
+    found = finding(case.name, scores, case.claimed(), case.delta, confidence, case.threshold)
+    return Ruling(case.name, case.claim, case.source, case.expected, found, time.process_time() - started)
+
+
+def small_graph(edges: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> Graph:
+    """An undirected graph with features x [n, d] and labels y [n], all of whose nodes train."""
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    adj = Csr.from_edge_index(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), len(x))
+    train, none = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
+    return Graph(x, adj, y, int(y.max()) + 1, True, train, none, none, "canary", "all train", every_id_present=True)
+
+
+def game_of(pair: Pair, method: Method, unit: Unit, noise: float) -> Game:
+    """A game about the published claim of a method."""
+    adjacency = Adjacency.of(unit)
+    return Game(pair, method, method.plan(pair.worlds(adjacency)[0], adjacency, Reading.PUBLISHED, noise))
+
+
+def as_charged(claim: Curve, times: int, delta: float) -> float:
+    """Epsilon at `delta` of a claim for each of `times` uses, as the accountant composes it."""
+    step = Step("use", Gaussian(1.0), claim, times, why="the claim of a case")
+    return accounting.epsilon(Plan(Adjacency.of("node"), Reading.PUBLISHED, (step,)), delta)

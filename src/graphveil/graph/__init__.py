@@ -1,0 +1,1 @@
+"""What a graph is: its parts, where they came from, and which of them are sealed."""

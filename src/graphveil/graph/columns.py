@@ -1,0 +1,220 @@
+"""What the columns of a node and an edge table mean: ids, arcs, features, classes and splits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from graphveil.core import ROLES, UNLABELLED, InvalidInput
+from graphveil.graph.arcs import Arcs, Ids
+from graphveil.graph.tables import TEXT, Table, coded, is_text, read_table, shown
+
+_NONE = ("", str(UNLABELLED))
+# As long as 64-bit numbers get.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
+
+
+def node_ids(column: Any) -> Any:
+    """The ids as text [n]: there are some, all of them present and distinct."""
+    if not len(column):
+        raise InvalidInput("nodes: the table has no rows; give at least one node")
+    texts, codes = coded(column, "nodes: ids")
+    empty = np.flatnonzero(codes == pc.index(texts, pa.scalar("", TEXT)).as_py())
+    if empty.size:
+        raise InvalidInput(f"nodes row {empty[0]}: the id is empty; give every node one")
+    if len(texts) != len(codes):
+        first = np.unique(codes, return_index=True)[1]
+        row = int(np.setdiff1d(np.arange(len(codes)), first)[0])
+        raise InvalidInput(f"nodes row {row}: id {shown(texts[codes[row]])} occurs before; ids must be unique")
+    return texts.take(pa.array(codes))
+
+
+def read_edges(edges: str | Path | NDArray[Any] | Table, ids: Any) -> Arcs:
+    """The columns `source` and `target`, or the only two there are, ids replaced by positions in the node table."""
+    lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() == ".csv"
+
+    def ends(names: list[str]) -> Sequence[str]:
+        if lines:
+            _require_header(names, ids)
+        if {"source", "target"} <= set(names):
+            return ("source", "target")
+        if len(names) != 2:
+            raise InvalidInput(f"edges: the columns source and target are needed; got {shown(', '.join(names))}")
+        return names
+
+    columns = read_table(edges, "edges", ends)
+    sources, targets = (_positions(column, ids, name) for name, column in columns.items())
+    return Arcs(sources, targets, len(ids), "edges row", ids)
+
+
+def _require_header(names: list[str], ids: Any) -> None:
+    """A text file without a header would lose its first edge without a word."""
+    first = names[:2]
+    if pc.all(pc.is_in(pa.array(first, TEXT), value_set=ids)).as_py():
+        raise InvalidInput(
+            f"edges: the first line {shown(','.join(first))} is an edge, not a header; add the line source,target"
+        )
+
+
+def _positions(ends: Any, ids: Any, column: str) -> Ids:
+    """Where each id stands in the node table, int64 [m]."""
+    texts, codes = coded(ends, f"edges: column {column!r}: ids")
+    places = pc.index_in(texts, value_set=ids).fill_null(-1).to_numpy().astype(np.int64)
+    found: Ids = places[codes]
+    strangers = np.flatnonzero(found < 0)
+    if strangers.size:
+        row = int(strangers[0])
+        name = shown(texts[codes[row]])
+        raise InvalidInput(
+            f"edges row {row}: {column} {name} is not in the node table; add the node"
+            if name
+            else f"edges row {row}: {column} is empty; every edge has two ends"
+        )
+    return found
+
+
+# Features, labels and splits
+
+
+def feature_columns(columns: Table, rows: int) -> Tensor:
+    """The remaining columns side by side, float32 [rows, d]."""
+    widths = [column.type.list_size if pa.types.is_fixed_size_list(column.type) else 1 for column in columns.values()]
+    x = np.empty((rows, sum(widths)), dtype=np.float32)
+    start = 0
+    for (name, column), width in zip(columns.items(), widths, strict=True):
+        x[:, start : start + width] = _feature_column(column, name).reshape(rows, width)
+        start += width
+    return torch.from_numpy(x)
+
+
+def _feature_column(column: Any, name: str) -> NDArray[np.float64]:
+    """Finite numbers [rows] or [rows * k], or an error that names the cell."""
+    if pa.types.is_fixed_size_list(column.type):
+        width, values = column.type.list_size, _numbers(column.flatten(), name)
+    elif pa.types.is_dictionary(column.type):
+        texts, codes = coded(column, name)
+        width, values = 1, _numbers(texts, name, codes)[codes]
+    else:
+        width, values = 1, _numbers(column, name)
+    bad = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
+    if bad.size:
+        raise InvalidInput(
+            f"nodes row {bad[0] // width}: feature {name!r} is {values[bad[0]]}; features must be finite"
+        )
+    return values
+
+
+def _numbers(column: Any, name: str, codes: Ids | None = None) -> NDArray[np.float64]:
+    """Numbers, or text that is a decimal number, as doubles; `codes`: where the texts stand in the table."""
+    if not is_text(column.type):
+        numbers = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+        values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
+        return values.astype(np.float64)
+    try:
+        doubles: NDArray[np.float64] = column.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        place = _first_word(column)
+        row = place if codes is None else int(np.argmax(codes == place))
+        cell = shown(column[place]) or "empty"
+        raise InvalidInput(
+            f"nodes row {row}: feature {name!r} is {cell}, not a number; encode or drop the column"
+        ) from None
+    return doubles
+
+
+def _first_word(column: Any) -> int:
+    """The first place whose text is no number, of a column that has one."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column[low:middle].cast(pa.float64())
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low
+
+
+def classes_of(column: Any, where: str, classes: Sequence[int] | Sequence[str] | NDArray[Any] | None = None) -> Tensor:
+    """Class ids [n] of integer or text labels: places among `classes`, else in sorted order; "" and -1 are none."""
+    texts, codes = _labels(column, where)
+    names = [str(name) for name in (_names(texts, codes, where) if classes is None else classes)]
+    if classes is None and not names:
+        raise InvalidInput(f"{where}: no label at all; at least one node must have one")
+    if len(set(names) - set(_NONE)) != len(names):
+        raise InvalidInput(f"classes must be distinct, and neither empty nor -1; got {shown(', '.join(names))}")
+    places = {name: place for place, name in enumerate(names)} | dict.fromkeys(_NONE, UNLABELLED)
+    for code, text in enumerate(texts):
+        if text not in places:
+            row = int(np.argmax(codes == code))
+            raise InvalidInput(
+                f"{where} {row}: the label {shown(text)} is not among the classes: {shown(', '.join(names))}"
+            )
+    return torch.from_numpy(np.array([places[text] for text in texts], dtype=np.int64)[codes])
+
+
+def class_names(column: Any) -> list[int] | list[str]:
+    """The labels in the order of the class ids that `classes_of` gives them."""
+    return _names(*_labels(column, "nodes row"), "nodes row")
+
+
+def _labels(column: Any, where: str) -> tuple[list[str], Ids]:
+    """The distinct labels as text, and each row's place among them, int64 [n]."""
+    column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+    texts, codes = coded(column, f"{where}: labels")
+    named: list[str] = texts.to_pylist()
+    if {_number(text) for text in named if text} == {Decimal(-1), Decimal(1)}:
+        raise InvalidInput(f"{where}: the labels are -1 and 1, and -1 means no label; name the classes 0 and 1")
+    return named, codes
+
+
+def _names(texts: list[str], codes: Ids, where: str) -> list[int] | list[str]:
+    """Sorted class names: numbers where every label is one in its usual form, so that 10 follows 9; else words."""
+    known = [text for text in texts if text not in _NONE]
+    if all(_WHOLE.fullmatch(text) for text in known):
+        numbers = sorted(int(text) for text in known)
+        if numbers and numbers[0] < 0:
+            row = int(np.argmax(codes == texts.index(str(numbers[0]))))
+            raise InvalidInput(
+                f"{where} {row}: the label {numbers[0]}; whole numbers start at 0, and -1 means no label"
+            )
+        return numbers
+    spelt: dict[Decimal, str] = {Decimal(-1): "-1"}
+    for text in known:
+        number = _number(text)
+        if number is not None and spelt.setdefault(number, text) != text:
+            raise InvalidInput(
+                f"{where}: the labels {shown(spelt[number])} and {shown(text)} are one number in two spellings; use one"
+            )
+    return sorted(known)
+
+
+def _number(text: str) -> Decimal | None:
+    """The finite number that a text means to somebody, in whatever spelling: 1, 01, +1, 1.0, 1_0 and other digits."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def masks_of(column: Any, where: str) -> dict[str, Tensor]:
+    """The split column as one mask [n] per role."""
+    texts, codes = coded(column, f"{where}: splits")
+    names: list[str] = texts.to_pylist()
+    for code, name in enumerate(names):
+        if name not in (*ROLES, ""):
+            row = int(np.argmax(codes == code))
+            raise InvalidInput(f"{where} {row}: split is {shown(name)}; use train, val, test or leave it empty")
+    named = np.array(names, dtype=object)[codes]
+    return {role: torch.from_numpy(named == role) for role in ROLES}

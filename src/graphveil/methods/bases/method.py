@@ -1,0 +1,104 @@
+"""What a method is: public hyper-parameters, a plan that says what it will ask, and a fit that asks it."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torch import Tensor
+
+from graphveil.core import Adjacency, Described, InvalidInput, Plan, Reading, Unit, Unsupported, is_number, quoted
+
+if TYPE_CHECKING:
+    from graphveil.graph.arcs import Csr
+    from graphveil.graph.graph import Public
+    from graphveil.privacy.session import Session
+
+State = Mapping[str, Tensor]
+"""Everything a method releases: weights, and the outputs that predictions need. Saved as it is."""
+
+
+class Serves(StrEnum):
+    """What a prediction reads, and so what it costs."""
+
+    RELEASED = "released state only"
+    OWN_FEATURES = "released weights and the queried node's own features"
+    HELD_OUT = "released weights, and the features of the nodes outside training and the edges among them"
+    PUBLIC_GRAPH = "released weights, and the features and edges of a public graph"
+
+
+@dataclass(frozen=True)
+class Method(Described):
+    """A frozen dataclass whose fields are public hyper-parameters.
+
+    A reader sees the theorem in `plan` and the algorithm in `fit`.
+    """
+
+    units: ClassVar[frozenset[Unit]]
+    """The protected units under which `plan` has a meaning."""
+    refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
+    """Why another unit that users may expect is not among them."""
+    serves: ClassVar[Serves] = Serves.RELEASED
+    needs_public: ClassVar[bool] = False
+    """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        """Refuses settings of another kind than their defaults, before anything is computed from them."""
+        known = {item.name: item.default for item in fields(cls)}
+        for name, value in (*zip(known, values, strict=False), *named.items()):
+            if name in known and not _alike(value, known[name]):
+                kind = "a finite number" if isinstance(known[name], float) else f"of type {type(known[name]).__name__}"
+                raise InvalidInput(f"{cls.name()}: {name} must be {kind}, got {quoted(value)}")
+        return super().__new__(cls)
+
+    @abstractmethod
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        """What will be asked of the private data. Pure: sees public data only."""
+
+    @abstractmethod
+    def fit(self, session: Session) -> State:
+        """Train. Private data is reached only through `session.release`."""
+
+    def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
+        """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""
+        raise Unsupported(
+            f"{self.name()} predicts from {self.serves.value}; call release.predict(graph), which is free"
+        )
+
+    def chosen(self, state: State) -> tuple[Method, State]:
+        """Which method predicts, and its state: this one, unless it chose among others."""
+        return self, state
+
+    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
+        """Class scores [n, c] from released state and, where `serves` says so, from features [n, d].
+
+        `heard`: the arcs among these n nodes that may be read; none unless the method serves HELD_OUT, and all of a
+        public graph whose method serves PUBLIC_GRAPH.
+        """
+        return state["logits"]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name on the command line."""
+        return cls.__name__.lower()
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        """Small, quick instances for the conformance tests."""
+        return (cls(),)
+
+
+def _alike(value: object, default: object) -> bool:
+    """Whether a setting is of the kind of its default, and fits 64 bits. A whole number will do for any number."""
+    if isinstance(default, float):
+        return is_number(value) and abs(value) < math.inf  # type: ignore[arg-type]  # a number
+    if not isinstance(default, int | str):
+        return True  # a setting that has parts is checked by its method
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        return False
+    return isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool)

@@ -1,0 +1,85 @@
+"""Any released graph as the input of any message-passing network: training on it is post-processing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torch import Tensor, nn
+
+from graphveil.core import Adjacency, Plan, Reading, Unit, parse
+from graphveil.graph.arcs import Csr, arcs_of
+from graphveil.graph.graph import Public
+from graphveil.methods.bases.exposed_gnn import ExposedGnn
+from graphveil.nn.aggregate import Operator
+from graphveil.nn.gnn import (
+    GcnLayer,
+    GinLayer,
+    SageLayer,
+    Stack,
+    first_order_operator,
+    mean_operator,
+    sum_operator,
+    symmetric_operator,
+)
+from graphveil.privacy.session import Session
+
+
+class Backbone(StrEnum):
+    """The network that reads the released graph; FIRST_ORDER is GCN with I + D^-1/2 A D^-1/2."""
+
+    GCN = "gcn"
+    FIRST_ORDER = "first_order"
+    SAGE = "sage"
+    GIN = "gin"
+
+
+_PARTS: dict[Backbone, tuple[type[nn.Module], Callable[[Csr], Operator]]] = {
+    Backbone.GCN: (GcnLayer, symmetric_operator),
+    Backbone.FIRST_ORDER: (GcnLayer, first_order_operator),
+    Backbone.SAGE: (SageLayer, mean_operator),
+    Backbone.GIN: (GinLayer, sum_operator),
+}
+
+
+@dataclass(frozen=True)
+class ReleasedGraph(ExposedGnn):
+    """Edge level: a subclass plans and makes the release (`arcs`), and `network` trains on it.
+
+    Features and labels are public, and the released graph may be read as often as one likes.
+    """
+
+    units = frozenset({Unit.EDGE})
+
+    network: str = "gcn"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse(Backbone, self.network, "network")
+
+    @abstractmethod
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        """What the release costs."""
+
+    @abstractmethod
+    def arcs(self, session: Session) -> Csr:
+        """The arcs of the released graph."""
+
+    def require_graph(self) -> None:
+        """Refuse settings under which something else than a graph is released."""
+
+    def operator(self, adj: Csr) -> Operator:
+        return _PARTS[Backbone(self.network)][1](adj)
+
+    def _stack(self, width: int, classes: int) -> Stack:
+        layer = _PARTS[Backbone(self.network)][0]
+        return Stack(layer, (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
+
+
+def graph_of(pairs: Tensor, num_nodes: int, undirected: bool) -> Csr:
+    """Released pairs (sources, targets), int64 [2, k], as arcs; an undirected pair gives both."""
+    sources, targets = pairs.numpy()
+    listed = arcs_of(sources, targets, num_nodes, "released pair")
+    return (listed.both_ways() if undirected else listed).pack()

@@ -1,0 +1,99 @@
+"""What methods share that teach a public graph with noisily named labels: whom they ask, and the student."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphveil.core import InvalidInput, Unit, parse, require_positive, require_whole
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Beside, Public, Sealed
+from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.nn.features import Scale, Scaling
+from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
+from graphveil.nn.teachers import Known
+from graphveil.nn.view import View, learnt_view
+
+
+@dataclass(frozen=True)
+class Taught(Method):
+    """Asks about `queries` public nodes, then trains a student on the answers and the public graph.
+
+    `student` ridge: closed form on what the view of the public graph shows; sage: the paper's network, with
+    `pretraining` epochs without labels (appendix D.7). `hidden` to `dropout` are of networks, teachers' and students'.
+    `scale` is fitted to public features and applied to private rows one at a time.
+    """
+
+    units = frozenset({Unit.NODE})
+    serves = Serves.PUBLIC_GRAPH
+    needs_public = True
+
+    queries: int = 1000
+    student: str = "ridge"
+    scale: str = "rows"
+    width: int = 32
+    ridge: float = 3.0
+    hidden: int = 64
+    epochs: int = 200
+    learning_rate: float = 0.01
+    dropout: float = 0.5
+    pretraining: int = 0
+
+    def __post_init__(self) -> None:
+        require_whole(self, "queries", "width", "hidden", "epochs", "pretraining")
+        if min(self.queries, self.width) < 1:
+            raise InvalidInput(f"{self.name()} needs queries and width of at least 1")
+        if self.student not in ("ridge", "sage"):
+            raise InvalidInput(f"{self.name()}: student is ridge or sage, got {self.student!r}")
+        require_positive(self.ridge, "ridge")
+        parse(Scale, self.scale, "scale")
+        self.recipe()
+        self.sage_student()
+
+    def recipe(self) -> SageRecipe:
+        """How the networks of teachers are trained."""
+        return SageRecipe(self.hidden, self.epochs, float(self.learning_rate), float(self.dropout))
+
+    def sage_student(self, kept: float = 1.0) -> SageStudent:
+        """The student that is a network; kept: see there."""
+        rate, dropout = float(self.learning_rate), float(self.dropout)
+        return SageStudent(self.hidden, self.epochs, rate, dropout, kept, self.pretraining)
+
+    def most_queries(self, public: Public) -> int:
+        """`queries`, or as many public nodes as may be asked about."""
+        return self.queries if public.beside is None else min(self.queries, int(public.beside.ask.sum()))
+
+    def known(self, sealed: Sealed, beside: Beside) -> Known:
+        """The private graph as teachers read it, its features scaled as the public ones are; behind the gate."""
+        scaling = Scaling.fit(beside.x, self.scale)
+        return sealed.derived(
+            f"taught {self.scale}",
+            lambda inner: Known(scaling(inner.x), inner.y, inner.adj, inner.public.num_classes),
+        )
+
+    def learn(self, public: Public, asked: Ids, answers: Tensor, kept: float) -> State:
+        """The student. kept: how far an answer is a teacher's own beyond guessing, 1 if that is not known."""
+        beside = public.public_graph()
+        if self.student == "sage":
+            scaling = Scaling.fit(beside.x, self.scale)
+            student = self.sage_student(kept)
+            trained = student.fit(scaling(beside.x), beside.adj, asked, answers, public.num_classes)
+            return {**trained, **scaling.state()}
+        view = learnt_view(public, self.width, self.scale)
+        rows = view.context(beside.x, beside.adj)
+        weights = RidgeStudent(float(self.ridge)).fit(rows, asked, answers, public.num_classes)
+        return {**view.state(), "student.weights": weights}
+
+    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
+        if self.student == "sage":
+            return sage_logits(self.sage_student(), state, Scaling.restore(state, self.scale)(x), heard)
+        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, heard))
+
+
+def drawn(beside: Beside, count: int) -> Ids:
+    """`count` public nodes that may be asked about, in random order, int64 [count]."""
+    ids = beside.ask.nonzero().flatten()
+    return ids[torch.randperm(len(ids))[:count]].numpy()

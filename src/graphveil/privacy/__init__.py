@@ -1,0 +1,1 @@
+"""What protection costs, the noise that buys it, the door to private data, and the book of what was spent."""

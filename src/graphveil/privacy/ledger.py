@@ -1,0 +1,265 @@
+"""Budgets per dataset: reserve before private data is read, commit after, count all plans together.
+
+Later plans may be chosen in view of earlier releases, so they are counted by `accounting.epsilon_of_chosen`.
+
+One file (`ledger_file`) that stays with the data holder. A reservation counts as spent from the moment it is
+written, so a crash can only waste budget, never overspend it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import uuid
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from graphveil.core import (
+    Adjacency,
+    GraphveilError,
+    InvalidInput,
+    Overspent,
+    Plan,
+    Reading,
+    Relation,
+    Tampered,
+    Unit,
+    require_delta,
+    require_positive,
+)
+from graphveil.graph.graph import Graph
+from graphveil.privacy import accounting
+from graphveil.privacy.ledger_file import Book, LedgerFile, Line
+from graphveil.release.certificate import describe_plan, rebuild_plan
+
+_TURNS = 4
+"""So often a total is computed outside the write lock. If others write each time, it is computed within."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one dataset's budget. `entries` counts reservations, `open` those never committed.
+
+    `spent` counts towards the budget. What is promised of releases that were chosen one after the other is the budget.
+    `fingerprint` is the dataset's hash with the salt of this ledger: no other file has it.
+    """
+
+    dataset: str
+    fingerprint: str
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    spent: float
+    entries: int
+    open: int
+
+    @property
+    def left(self) -> float:
+        """Epsilon not yet spent at the budget's delta; as epsilons do not simply add up, more or less may fit."""
+        return max(self.epsilon - self.spent, 0.0)
+
+
+class Ledger:
+    """The ledger file at `path`, made when the first budget is opened. Safe for many processes of a machine at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._file = LedgerFile(path)
+        if self._file.exists:
+            self._budgets(self._file.read())
+
+    def open(self, graph: Graph, unit: Unit | str, *, epsilon: float, delta: float) -> None:
+        """Give a dataset its budget, once. One dataset is protected under ONE adjacency.
+
+        Releases under another adjacency would not be counted in this one's total, so a second budget
+        for the same data is refused.
+        """
+        near = Adjacency.of(unit, graph.undirected)
+        limit = {"epsilon": require_positive(epsilon, "epsilon"), "delta": require_delta(delta)}
+        content = graph.fingerprint()
+
+        def line(book: Book) -> Line:
+            said = {"name": graph.name, "adjacency": asdict(near), **limit, "made": _now()}
+            return Line.of("budget", dataset=book.known(content), **said)
+
+        if not self._file.exists and self._file.create(lambda book: [line(book)]):
+            return
+        with self._file.written("No budget was opened.") as (book, append):
+            budget = self._budgets(book).get(book.known(content))
+            if budget is not None:
+                raise InvalidInput(f"{graph.name!r} already has a budget ({budget.adjacency}); budgets are opened once")
+            append(line(book))
+
+    def reserve(self, graph: Graph, plan: Plan, method: str = "") -> str:
+        """Count `plan` as spent on `graph`, or raise `Overspent` and change nothing. Returns the entry's id.
+
+        What all plans spend is computed before the write lock is taken, and holds if no other was reserved meanwhile.
+        """
+        content, entry, text = graph.fingerprint(), uuid.uuid4().hex, _text_of(plan)
+        turn = 0
+        while True:
+            before = self._covering(self._file.read(), graph, content, plan, text)
+            with self._file.written("Nothing was reserved.") as (book, append):
+                turn += 1
+                if turn == _TURNS or self._budget(book, graph, content).plans == before.plans:
+                    self._covering(book, graph, content, plan, text)
+                    said = {"dataset": book.known(content), "method": method, "plan": text, "made": _now()}
+                    append(Line.of("reservation", id=entry, **said))
+                    return entry
+
+    def commit(self, entry: str) -> None:
+        """Note that the release of a reservation was made. It was already counted as spent."""
+        with self._file.written(f"{entry} stays uncommitted, and counts as spent.") as (book, append):
+            found = {key: done for budget in self._budgets(book).values() for key, done in budget.committed.items()}
+            if entry not in found:
+                raise InvalidInput(f"no reservation {entry!r} in {self.path}")
+            if not found[entry]:
+                append(Line.of("commit", id=entry, made=_now()))
+
+    def accounts(self) -> list[Account]:
+        """Every dataset's budget and what its entries together have spent."""
+        return [_account(key, budget) for key, budget in self._budgets(self._file.read()).items()]
+
+    def account(self, graph: Graph) -> Account:
+        """The budget of one dataset."""
+        book, content = self._file.read(), graph.fingerprint()
+        return _account(book.known(content), self._budget(book, graph, content))
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every reservation, oldest first, as plain values; `epsilon` is what its plan alone spends."""
+        book = self._file.read()
+        budgets = self._budgets(book)
+        said = [line.said for line in book.lines if line.kind == "reservation"]
+        return [_entry(item, budgets[item["dataset"]]) for item in said]
+
+    def _budgets(self, book: Book) -> dict[str, _Budget]:
+        """Every budget by its dataset, oldest first, with what was reserved of it."""
+        budgets: dict[str, _Budget] = {}
+        try:
+            for line in book.lines:
+                _note(budgets, line)
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise Tampered(f"{self.path} holds a line that makes no sense: {error!r}") from error
+        return budgets
+
+    def _budget(self, book: Book, graph: Graph, content: str) -> _Budget:
+        found = self._budgets(book).get(book.known(content))
+        if found is None:
+            raise InvalidInput(
+                f"{graph.name!r} has no budget in {self.path}; open one with `graphveil ledger open`, "
+                "or Ledger.open(graph, unit, epsilon=..., delta=...)"
+            )
+        return found
+
+    def _covering(self, book: Book, graph: Graph, content: str, plan: Plan, text: str) -> _Budget:
+        """The budget of `graph`, if it covers `plan` too."""
+        budget = self._budget(book, graph, content)
+        if plan.reading is not Reading.SOUND:
+            raise InvalidInput("a budget counts what is proven: reserve the plan of the sound reading")
+        if plan.adjacency != budget.adjacency:
+            raise InvalidInput(
+                f"the budget of {graph.name!r} protects {_whole(budget.adjacency)}; this plan protects "
+                f"{_whole(plan.adjacency)}. Guarantees under different adjacencies do not add up"
+            )
+        spent = _spent((*budget.plans, text), budget.epsilon, budget.delta)
+        if not spent <= budget.epsilon:
+            why = "" if spent < math.inf else ": a plan protects nothing, or delta is too small to share out"
+            raise Overspent(
+                f"{graph.name!r} has a budget of epsilon {budget.epsilon:g} at delta {budget.delta:g}; "
+                f"with this plan it would spend {spent:.6g}{why}. Nothing was read or reserved"
+            )
+        return budget
+
+
+@dataclass
+class _Budget:
+    """One dataset's budget; `plans` as JSON, and `committed` of every entry's id, both oldest first."""
+
+    name: str
+    adjacency: Adjacency
+    epsilon: float
+    delta: float
+    plans: list[str] = field(default_factory=list)
+    committed: dict[str, bool] = field(default_factory=dict)
+
+
+def _note(budgets: dict[str, _Budget], line: Line) -> None:
+    """One line more; what contradicts the lines before it is an error."""
+    said = line.said
+    if line.kind == "budget" and said["dataset"] not in budgets:
+        near = said["adjacency"]
+        adjacency = Adjacency(Unit(near["unit"]), Relation(near["relation"]), bool(near["undirected"]))
+        epsilon, delta = require_positive(said["epsilon"], "epsilon"), require_delta(said["delta"])
+        budgets[said["dataset"]] = _Budget(str(said["name"]), adjacency, epsilon, delta)
+    elif line.kind == "reservation" and not any(said["id"] in budget.committed for budget in budgets.values()):
+        budget = budgets[said["dataset"]]
+        budget.plans.append(said["plan"])
+        budget.committed[said["id"]] = False
+    elif line.kind == "commit":
+        (budget,) = (budget for budget in budgets.values() if said["id"] in budget.committed)
+        budget.committed[said["id"]] = True
+    else:
+        raise ValueError(f"{line.kind!r} twice, or unknown")
+
+
+def _text_of(plan: Plan) -> str:
+    """The plan as the ledger keeps it, from which it must come back: else it could not be counted later."""
+    text = json.dumps(describe_plan(plan))
+    try:
+        same = _plan_of(text) == plan
+    except GraphveilError as error:
+        raise InvalidInput(f"a ledger could not count this plan again: {error}") from error
+    if not same:
+        raise InvalidInput("a ledger could not count this plan again: it is not what its description says")
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _plan_of(text: str) -> Plan:
+    try:
+        return rebuild_plan(json.loads(text))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Tampered(f"the ledger holds a plan that makes no sense: {error!r}") from error
+
+
+@lru_cache(maxsize=256)
+def _spent(plans: tuple[str, ...], epsilon: float, delta: float) -> float:
+    """What `plans` use of a budget: a function of what the ledger's checksums cover, so that it can be kept."""
+    return accounting.epsilon_of_chosen([_plan_of(text) for text in plans], epsilon, delta)
+
+
+def _account(key: str, budget: _Budget) -> Account:
+    return Account(
+        dataset=budget.name,
+        fingerprint=key,
+        adjacency=budget.adjacency,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        spent=_spent(tuple(budget.plans), budget.epsilon, budget.delta),
+        entries=len(budget.committed),
+        open=sum(not done for done in budget.committed.values()),
+    )
+
+
+def _entry(said: dict[str, Any], budget: _Budget) -> dict[str, Any]:
+    return {
+        "id": said["id"],
+        "dataset": budget.name,
+        "method": said["method"],
+        "epsilon": accounting.epsilon(_plan_of(said["plan"]), budget.delta),
+        "committed": budget.committed[said["id"]],
+        "made": said["made"],
+    }
+
+
+def _whole(adjacency: Adjacency) -> str:
+    """In words that differ wherever adjacencies do."""
+    return f"{adjacency} ({'un' if adjacency.undirected else ''}directed graph)"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

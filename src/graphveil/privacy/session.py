@@ -1,0 +1,82 @@
+"""The metered door to the sealed graph."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
+from graphveil.graph.graph import Public, Sealed
+from graphveil.privacy.noise import Source
+
+T = TypeVar("T")
+
+
+class Session:
+    """One run of one plan: hands out the planned releases, counts them, and refuses any other."""
+
+    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Source) -> None:
+        self.public = public
+        self.plan = plan
+        self._sealed = sealed
+        self._source = source
+        self._used: Counter[str] = Counter()
+
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        """Run the planned step `name` on the private data. What it uses counts even if it fails.
+
+        An error of the query, or one that is not ours, is told by its kind and place alone: it may quote private data.
+        With `uses` the query answers for so many uses at once, and what comes back has one row for each of them.
+        """
+        step = self.plan.step(name)
+        count = 1 if uses is None else uses
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InvalidInput(f"uses must be a whole number of at least 1, got {uses!r}")
+        if count > self.left(name):
+            left = self.left(name)
+            raise Overspent(
+                f"step {name!r} was planned {step.times} time(s), of which {left} are left; {count} were asked"
+            )
+        self._used[name] += count
+        # InvalidInput names the offending item, and what a query is given is private.
+        ask = _discreet(name, query, withheld=InvalidInput)
+        with self._sealed.opened() as sealed:
+            if uses is None:
+                return _discreet(name, step.act.apply)(sealed, ask, self._source).detach()
+            answers = _discreet(name, step.act.apply_many)(sealed, ask, self._source, uses).detach()
+        if len(answers) != uses:
+            raise GraphveilError(f"step {name!r} answered {len(answers)} times and was counted {uses} times")
+        return answers
+
+    def left(self, name: str) -> int:
+        """How often the step `name` may still run."""
+        return self.plan.step(name).times - self._used[name]
+
+
+def _discreet(name: str, work: Callable[..., T], withheld: type[Exception] | tuple[()] = ()) -> Callable[..., T]:
+    """`work`, of whose errors only ours leave with their words, and those `withheld` without; none with its frames."""
+
+    def run(*args: Any, **kwargs: Any) -> T:
+        failure: Exception
+        try:
+            return work(*args, **kwargs)
+        except Exception as error:
+            if isinstance(error, GraphveilError) and not isinstance(error, withheld):
+                failure = error.with_traceback(None)
+                failure.__cause__ = failure.__context__ = None
+                vars(failure).pop("__notes__", None)
+            else:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                failure = (MemoryError if isinstance(error, MemoryError) else GraphveilError)(
+                    f"step {name!r} failed with {type(error).__name__} at {Path(at.filename).name}:{at.lineno}; "
+                    "its words may quote private data and are withheld: try the query on a made-up graph"
+                )
+        # Out here: in there Python would tie the first error to this one, with its frames and all they hold.
+        raise failure
+
+    return run

@@ -1,0 +1,188 @@
+"""One training shared by the processes that `torchrun` starts, over PyTorch's own distributed package.
+
+Every process holds the graph and draws the same batch: the first process draws all coins and all noise, and sends them
+to the others, so cryptographic noise is drawn once. Each computes the clipped gradients of its share of the batch's
+subgraphs. Their sums are added up in float64, which over r processes moves a sum of k clipped gradients by under
+r k 2^-53 clips: far less than the engine's clipping leaves free (see nn/subgraph.py). The noisy sum is what one process
+would have released, and every process goes on from the first one's.
+
+Sums before noise, coins and noise travel between the processes unencrypted: all of them belong on one trusted machine
+or network. No key travels, and nothing of this is written to a file or a log.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NoReturn, TypeVar
+
+import numba
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from graphveil.core import Contributions, Floats, GraphveilError, InvalidInput
+from graphveil.privacy.noise import Source
+from graphveil.sampling.subgraphs import Subgraphs
+
+T = TypeVar("T")
+
+_PATIENCE = timedelta(minutes=10)
+"""How long the others may take to load the graph or to calibrate the noise before they count as lost."""
+
+_LOST = (
+    "another process of this run has ended or no longer answers, so the run ends without a release; "
+    "what the ledger has reserved counts as spent"
+)
+
+
+class Lost(GraphveilError):
+    """Another process of the run has ended or no longer answers."""
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The processes of one run: this one's number, and how many there are."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """The process that draws, counts the budget, prints and saves."""
+        return self.rank == 0
+
+
+_ALONE = Crew()
+_crew: ContextVar[Crew] = ContextVar("crew", default=_ALONE)
+
+
+@contextmanager
+def joined() -> Iterator[Crew]:
+    """Share the training inside this block with the other processes of `torchrun`; without it, nothing happens."""
+    if not dist.is_torchelastic_launched() or os.environ["WORLD_SIZE"] == "1":
+        yield _ALONE
+        return
+    # torchrun ends the others as soon as one is lost: they should say why.
+    before = signal.signal(signal.SIGTERM, _stop)
+    # torchrun limits torch's threads, so that the processes do not compete for cores.
+    numba.set_num_threads(min(torch.get_num_threads(), numba.get_num_threads()))
+    _stay_inside()
+    with _answered():
+        # No backend named: gloo carries what lies in memory, nccl what lies on a GPU.
+        dist.init_process_group(timeout=_PATIENCE)
+    token = _crew.set(Crew(dist.get_rank(), dist.get_world_size()))
+    try:
+        yield _crew.get()
+    finally:
+        _crew.reset(token)
+        dist.destroy_process_group()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stay_inside() -> None:
+    """Processes of one machine listen to it alone. gloo would take whatever address the machine's name leads to."""
+    if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
+        for name in {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+
+
+def agreed(work: Callable[[], T]) -> T:
+    """What `work()` returns in the first process, which alone runs it."""
+    crew = _crew.get()
+    if crew.size == 1:
+        return work()
+    box: list[Any] = [work() if crew.first else None]
+    with _answered():
+        dist.broadcast_object_list(box, src=0)
+    found: T = box[0]
+    return found
+
+
+def require_alike(describe: Callable[[], str], what: str) -> None:
+    """All processes describe `what` with the same words, or a clear error; alone, nothing is asked."""
+    if _crew.get().size == 1:
+        return
+    mine = describe()
+    if agreed(lambda: mine) != mine:
+        raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
+
+
+def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions]) -> Contributions:
+    """`work(batch)`, of which this process computes its share of the subgraphs and the others theirs."""
+    crew = _crew.get()
+    if crew.size == 1:
+        return work(batch)
+    first, last = (batch.count * place // crew.size for place in (crew.rank, crew.rank + 1))
+    return _Together(work(batch.take(np.arange(first, last))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """The contributions of all processes, of which this one holds a share."""
+
+    mine: Contributions
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """Sum over all processes, flat float64 [p]."""
+        total = self.mine.clipped_sum(clip)
+        with _answered():
+            dist.all_reduce(total)
+        return total
+
+
+def common(source: Source) -> Source:
+    """The first process's `source`, for all of them."""
+    return source if _crew.get().size == 1 else _Common(source)
+
+
+class _Common(Source):
+    """Draws in the first process and sends the draws to the others, which never use the source they hold."""
+
+    label = "drawn by the first process"
+    secure = False
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def uniform(self, count: int) -> Floats:
+        return _sent(count, lambda: self._source.uniform(count))
+
+    def normal(self, count: int) -> Floats:
+        return _sent(count, lambda: self._source.normal(count))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        # As doubles on the way, because not every backend sends unsigned words; no bit changes.
+        return _sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
+
+    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
+        return _sent(total.size, lambda: self._source._join(total, noise, scale, slack))
+
+
+def _sent(count: int, work: Callable[[], Floats]) -> Floats:
+    """`work()`, float64 [count], of the first process."""
+    values = work() if _crew.get().first else np.empty(count)
+    with _answered():
+        dist.broadcast(torch.from_numpy(values), src=0)
+    return values
+
+
+@contextmanager
+def _answered() -> Iterator[None]:
+    """Where a process waits for the others. PyTorch reports a lost one as a RuntimeError of many lines."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise Lost(_LOST) from error
+
+
+def _stop(*_: object) -> NoReturn:
+    raise Lost(_LOST)

@@ -1,0 +1,243 @@
+"""Where independent pieces of work run: in this process, in worker processes, or on a Ray cluster.
+
+A piece is a pure function of what it is given and runs on one thread, so every engine gives the same results, bit for
+bit, if the machines are alike. Pieces may hold private data: workers belong inside the same walls as this process.
+A Ray cluster that is started here answers this machine alone, asks for a token, and keeps its files to its owner.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any, TypeVar
+
+import numba
+import torch
+
+from graphveil.core import InvalidInput, MissingExtra, Unsupported
+from graphveil.runtime.progress import quiet, track
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+Work = Callable[[S, T], R]
+"""A piece of work: of what all pieces share, and of its own item. Importable by name, so that workers find it."""
+
+_RETRIES = 8
+"""How often Ray runs a piece again whose worker was lost."""
+
+
+class Engine(ABC):
+    """Runs pieces of work, in any order."""
+
+    @abstractmethod
+    def stream(self, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
+        """(place in `items`, result) as they get done; closing it early drops what has not begun."""
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Start what is needed for this block, and give it back afterwards."""
+        yield
+
+
+@dataclass(frozen=True)
+class Local(Engine):
+    """This process, or `jobs` worker processes of this machine."""
+
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.jobs, int) or self.jobs < 1:
+            raise InvalidInput(f"jobs must be at least 1, got {self.jobs!r}")
+
+    def stream(self, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
+        if self.jobs == 1 or len(items) < 2:
+            return (_piece(work, shared, place, item) for place, item in enumerate(items))
+        from joblib import Parallel, delayed
+
+        # Should we be killed, the workers finish what they hold; the timeout then sends them home. Nothing is put into
+        # files (max_nbytes): it may be private.
+        pool = Parallel(
+            self.jobs, backend="loky", return_as="generator_unordered", idle_worker_timeout=20, max_nbytes=None
+        )
+        done: Generator[tuple[int, R]] = pool(
+            delayed(_piece)(work, shared, place, item) for place, item in enumerate(items)
+        )
+        return done
+
+
+@dataclass(frozen=True)
+class Ray(Engine):
+    """A Ray cluster at `address`, or one started on this machine if it is None. Lost workers are replaced."""
+
+    address: str | None = None
+
+    def stream(self, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
+        return _remote(_ray(), work, shared, items)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        ray = _ray()
+        if ray.is_initialized():
+            # The caller's own cluster: it stays.
+            yield
+            return
+        with _joined(ray, self.address) if self.address else _started(ray):
+            yield
+
+
+def engine_of(name: str, jobs: int = 1) -> Engine:
+    """`local`, `ray` (started here), or `ray=ADDRESS` of a running cluster."""
+    kind, _, address = name.partition("=")
+    if kind == "local" and not address:
+        return Local(jobs)
+    if kind == "ray":
+        _ray()
+        return Ray(address or None)
+    raise InvalidInput(f"unknown engine {name!r}; use local, ray, or ray=ADDRESS (e.g. ray=10.0.0.5:6379)")
+
+
+HERE = Local()
+"""This process alone."""
+
+_current: ContextVar[Engine] = ContextVar("engine", default=HERE)
+
+
+@contextmanager
+def using(engine: Engine) -> Iterator[None]:
+    """Work inside this block runs on `engine`."""
+    with engine.opened():
+        token = _current.set(engine)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+def each(work: Work[S, T, R], shared: S, items: Sequence[T], label: str) -> list[R]:
+    """The results of all items, in their order, from the present engine, with progress."""
+    results: list[Any] = [None] * len(items)
+    with closing(_current.get().stream(work, shared, items)) as stream:
+        for _ in track(range(len(items)), label):
+            place, result = next(stream)
+            results[place] = result
+    return results
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Sums in one order, whatever the number of workers."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before[0])
+        numba.set_num_threads(before[1])
+
+
+def _piece(work: Work[S, T, R], shared: S, place: int, item: T) -> tuple[int, R]:
+    with one_thread(), quiet():
+        return place, work(shared, item)
+
+
+def _ray() -> Any:
+    # Nothing is reported to anybody; Ray reads this when it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("Ray is not installed; run `pip install graphveil[ray]`") from None
+    return ray
+
+
+@contextmanager
+def _started(ray: Any) -> Iterator[None]:
+    """A cluster of our own on this machine, which nobody else can reach, and whose files nobody else can read."""
+    if os.environ.get("RAY_AUTH_MODE", "token") != "token":
+        raise InvalidInput("RAY_AUTH_MODE turns Ray's token off, and Ray would hold private data; unset it")
+    # Only where it is not set does Ray read it anew.
+    os.environ.pop("RAY_AUTH_MODE", None)
+    # Ray's processes find it there; left to itself, Ray writes a token for all to read into the home folder. It stays,
+    # because Ray remembers it until this process ends.
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    with tempfile.TemporaryDirectory(prefix="graphveil-", ignore_cleanup_errors=True) as walls:
+        with _loopback(ray):
+            # "local": Ray would otherwise join whatever cluster it finds. Nothing is spilled to disk.
+            _init(
+                ray,
+                "local",
+                "Ray cannot be started",
+                _node_ip_address="127.0.0.1",
+                _system_config={"automatic_object_spilling_enabled": False},
+                # Ray opens its folder to everybody, so it gets one inside ours.
+                _temp_dir=os.path.join(walls, "ray"),
+            )
+        try:
+            _require_walls(ray)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _loopback(ray: Any) -> Iterator[None]:
+    """Ray puts an address that others reach in the place of 127.0.0.1, except where it knows of no clusters."""
+    constants = ray._private.ray_constants
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _require_walls(ray: Any) -> None:
+    """Our cluster listens to this machine alone, and asks for its token; no work was sent there yet."""
+    listening = [node["NodeManagerAddress"] for node in ray.nodes()]
+    if not all(ip_address(place).is_loopback for place in listening) or os.environ.get("RAY_AUTH_MODE") != "token":
+        raise Unsupported(f"Ray {ray.__version__} starts a cluster that others can reach; install ray 2.60")
+
+
+@contextmanager
+def _joined(ray: Any, address: str) -> Iterator[None]:
+    """Somebody else's cluster, about whose token somebody has decided."""
+    if "RAY_AUTH_MODE" not in os.environ:
+        raise InvalidInput(
+            "Ray will hold private data: start its cluster with RAY_AUTH_MODE=token, and set RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) here; RAY_AUTH_MODE=disabled if all who reach it may read the data"
+        )
+    _init(ray, address, f"Ray at {address} cannot be reached, or refuses our token")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _init(ray: Any, address: str, failed: str, **own: Any) -> None:
+    try:
+        ray.init(address, include_dashboard=False, log_to_driver=False, logging_level="error", **own)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise InvalidInput(f"{failed}: {error}") from None
+
+
+def _remote(ray: Any, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
+    """Submit all pieces, `shared` once, and yield them as they get done."""
+    piece = ray.remote(num_cpus=1, max_retries=_RETRIES)(_piece)
+    held = ray.put(shared)
+    waiting = [piece.remote(work, held, place, item) for place, item in enumerate(items)]
+    try:
+        while waiting:
+            (done,), waiting = ray.wait(waiting)
+            yield ray.get(done)
+    finally:
+        for task in waiting:
+            ray.cancel(task)

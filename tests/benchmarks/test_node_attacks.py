@@ -1,0 +1,45 @@
+"""The script of node attacks: its cells are told apart, kept, and read again instead of being run again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphveil.evidence.bounds import Scores
+from node_attacks import CONTROLS, EPSILONS, FOUR, PRINTED, ROWS, Cell, cells, measure, show, told
+
+
+def _given(**changed: object) -> argparse.Namespace:
+    usual = {"part": "all", "datasets": ["cora", "credit"], "seeds": [0, 1], "lira": ["cora"], "teachers": False}
+    return argparse.Namespace(**{**usual, "epsilons": EPSILONS, **changed})
+
+
+def test_every_cell_has_a_file_of_its_own() -> None:
+    found = cells(_given())
+    places = {cell.place(Path()) for cell in found}
+    assert len(places) == len(found) == 2 * (sum(map(len, ROWS.values())) + len(FOUR) + len(CONTROLS))
+
+
+def test_the_first_seed_comes_first_and_epsilons_can_be_chosen() -> None:
+    assert [cell.seed for cell in cells(_given())] == sorted(cell.seed for cell in cells(_given()))
+    assert {cell.epsilon for cell in cells(_given(part="table4", epsilons=[math.inf, 1.0]))} == {math.inf, 1.0}
+
+
+def test_every_epsilon_of_caribou_has_a_printed_figure() -> None:
+    assert all(len(row) == len(EPSILONS) for row in PRINTED.values())
+    assert set(ROWS["caribou, nodes"]) <= set(EPSILONS)
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cell = Cell("table4", "cora", "caribou, edges", 1.0, 0)
+    scores = Scores(np.arange(1.0, 5), np.arange(4.0), np.arange(4), np.arange(4))
+    kept = {"part": "table4", "dataset": "cora", "row": cell.row, "epsilon": "1.0", "attacks": {"gmia": told(scores)}}
+    cell.place(tmp_path).write_text(json.dumps(kept))
+    assert measure(tmp_path, cell) == kept
+    show([measure(tmp_path, cell)])
+    assert "0.5 | gmia" in capsys.readouterr().out

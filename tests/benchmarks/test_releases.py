@@ -1,0 +1,32 @@
+"""A part of the fuzzing and killing that benchmarks/ does in full."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def told(*words: str) -> dict[str, Any]:
+    """What a script prints. They start processes of their own, which the one that runs the tests cannot."""
+    done = subprocess.run([sys.executable, *words], cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_150_damaged_folders_are_refused_or_consistent() -> None:
+    found = told("fuzz_releases.py", "--count", "150", "--seed", "20")
+    assert (found["raw"], found["silent"], found["hang"], found["bad"]) == (0, 0, 0, [])
+    assert found["refused"] > 120
+
+
+def test_saves_and_trainings_that_are_killed() -> None:
+    found = told("kill_saves.py", "--saves", "15", "--trains", "2")
+    assert (found["saves"]["killed"], found["trains"]["killed"]) == (15, 2)
+    for part in found.values():
+        assert [part[wrong] for wrong in ("half", "lost", "litter", "overspent")] == [0, 0, 0, 0]

@@ -1,0 +1,86 @@
+"""False claims in court: no bound exceeds what is known to be true, and it comes near where the truth is finite."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from graphveil.evidence import court
+from graphveil.evidence.bounds import Scores, clopper_pearson, gaussian_epsilon, rank_test
+from graphveil.evidence.cases.caribou_theorem_four import CaribouTheoremFour
+from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
+from graphveil.evidence.cases.gap_node_level import GapNodeLevel
+from graphveil.evidence.cases.gap_one_row import GapOneRow
+from graphveil.evidence.cases.privgnn_argmax import PrivGnnArgmax
+from graphveil.evidence.cases.privgnn_posterior import PrivGnnPosterior
+from graphveil.evidence.cases.rate_times_epsilon import RateTimesEpsilon
+from graphveil.evidence.cases.shuffled_batches import ShuffledBatches
+from graphveil.evidence.cases.sml_lemma_one import SmlLemmaOne
+from graphveil.evidence.cases.unstable_capping import UnstableCapping
+from graphveil.mechanisms.noisy_max import laplace_epsilon
+from graphveil.mechanisms.sml import SmlCurve
+from graphveil.runtime.engine import one_thread
+
+CONFIDENCE = 1 - 1e-6
+
+
+def sml_epsilon(delta: float) -> float:
+    """Where 1 - exp(-(sqrt(e^2 + 1) - e) / 2), of a move of one clip at sigma = sqrt(2), is delta."""
+    gap = -2 * math.log1p(-delta)
+    return (1 - gap**2) / (2 * gap)
+
+
+TRUTHS: list[tuple[court.Case, float]] = [
+    (GapOneRow(), gaussian_epsilon(math.sqrt(2), 0.3)),
+    (GapNodeLevel(), gaussian_epsilon(math.sqrt(21), 0.05)),
+    (PrivGnnPosterior(), 2.0),
+    (PrivGnnArgmax(), laplace_epsilon(4, 1.0)),
+    (RateTimesEpsilon(), math.log(1 + 0.1 * math.expm1(4))),
+    (ShuffledBatches(), gaussian_epsilon(2.5, 0.05)),
+    (SmlLemmaOne(), sml_epsilon(0.01)),
+]
+
+
+@pytest.mark.parametrize(("case", "truth"), TRUTHS, ids=[case.name for case, _ in TRUTHS])
+def test_a_bound_lies_between_the_claim_and_the_truth(case: court.Case, truth: float) -> None:
+    with one_thread():
+        scores = case.play(case.quick, seed=5)
+    assert case.claimed() < truth
+    assert lower(case, scores) <= truth
+
+
+@pytest.mark.parametrize(("case", "truth"), TRUTHS[2:5], ids=[case.name for case, _ in TRUTHS[2:5]])
+def test_with_many_runs_it_is_nearly_the_truth(case: court.Case, truth: float) -> None:
+    assert lower(case, case.play(300_000, seed=6)) > 0.9 * truth
+
+
+def lower(case: court.Case, scores: Scores) -> float:
+    if case.threshold is None:
+        return rank_test(scores, case.delta, CONFIDENCE)
+    return clopper_pearson(scores, case.delta, CONFIDENCE, case.threshold)
+
+
+def test_the_scale_of_sml_noise_is_known_in_many_dimensions() -> None:
+    assert SmlCurve(1 / math.sqrt(2)).deltas(np.array([sml_epsilon(0.01)]))[0][0] == pytest.approx(0.01)
+
+
+def test_theorem_four_is_refuted_by_a_move_1456_thousandths_of_the_printed_one() -> None:
+    case = CaribouTheoremFour()
+    with one_thread():
+        scores = case.play(500, seed=7)
+    # The score is Gaussian, with a gap of mu standard deviations between the worlds.
+    mu = (scores.present.mean() - scores.absent.mean()) / scores.absent.std()
+    assert mu == pytest.approx(1.456, abs=0.25)
+
+
+def test_an_edge_is_read_off_published_vectors_with_certainty() -> None:
+    with one_thread():
+        scores = EclipseVectors().play(20, seed=8)
+    assert scores.present.min() > 0 > scores.absent.max()
+
+
+def test_a_hub_silences_half_of_all_centres() -> None:
+    scores = UnstableCapping().play(200, seed=9)
+    assert scores.present.mean() - scores.absent.mean() == pytest.approx(50, abs=3)

@@ -1,0 +1,157 @@
+"""The soundness court: its quick version decides every case, and its parts do what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import graphveil as gv
+from graphveil import discover
+from graphveil.cli import app
+from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.evidence import court
+from graphveil.evidence import sound_cases as upheld
+from graphveil.graph.graph import Public
+from graphveil.methods.gap import Gap
+from graphveil.runtime.engine import Local, using
+
+
+@pytest.fixture(scope="module")
+def held() -> court.Court:
+    return court.hold(seed=0, quick=True)
+
+
+def test_every_case_is_decided_as_expected(held: court.Court) -> None:
+    assert held.as_expected, held.footer()
+
+
+def test_every_false_claim_is_refuted_above_what_it_claims(held: court.Court) -> None:
+    false = [ruling for ruling in held.rulings if ruling.expected == "refuted"]
+    assert len(false) == len(discover.modules("cases"))
+    assert all(ruling.finding.lower > ruling.finding.claimed for ruling in false)
+    assert all(ruling.finding.confidence >= 0.99 for ruling in false)
+
+
+def test_every_method_and_unit_with_a_finite_sound_claim_is_heard(held: court.Court) -> None:
+    names = {ruling.name for ruling in held.rulings}
+    for kind in discover.methods().values():
+        for unit in kind.units:
+            plans = [_plan(method, unit) for method in kind.specimens()]
+            if any(plan.steps and not any(step.claim.infinite for step in plan.steps) for plan in plans if plan):
+                assert f"{kind.name()}-{unit.value}" in names
+
+
+def _plan(method: gv.Method, unit: Unit) -> Plan | None:
+    try:
+        return method.plan(Public.blank(12, 4, 3), Adjacency.of(unit), Reading.SOUND, 1.0)
+    except gv.GraphveilError:
+        return None
+
+
+def test_the_court_errs_once_in_a_hundred_times_at_most(held: court.Court) -> None:
+    assert (1 - held.confidence) * len(court.cases()) == pytest.approx(0.01)
+    assert "1% at most" in held.footer()
+
+
+def test_the_kept_court_heard_every_case() -> None:
+    """A new specimen or case needs a new run: `graphveil court --json results/court.json`."""
+    kept = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
+    assert {ruling["name"] for ruling in kept["rulings"]} == {case.name for case in court.cases()}
+    assert kept["as_expected"]
+
+
+def test_the_page_is_self_contained_and_has_every_ruling(held: court.Court) -> None:
+    page = held.page()
+    assert not re.search(r"https?://|<script|<link|src=", page)
+    assert all(f"<code>{ruling.name}</code>" in page for ruling in held.rulings)
+    assert "False claims" in page
+    assert "Sound claims" in page
+
+
+def test_the_file_holds_every_finding(held: court.Court, tmp_path: Path) -> None:
+    held.save(as_json=tmp_path / "court.json")
+    read = json.loads((tmp_path / "court.json").read_text())
+    assert read["as_expected"] is True
+    assert [each["name"] for each in read["rulings"]] == [ruling.name for ruling in held.rulings]
+    assert read["rulings"][0]["finding"]["verdict"] == "refuted"
+
+
+def test_the_number_of_workers_changes_nothing() -> None:
+    alone = court.hold(seed=1, quick=True, only="privgnn")
+    with using(Local(2)):
+        together = court.hold(seed=1, quick=True, only="privgnn")
+    assert len(alone.rulings) == 3
+    assert [_timeless(ruling) for ruling in alone.rulings] == [_timeless(ruling) for ruling in together.rulings]
+
+
+def test_a_case_says_the_same_alone_and_among_others(held: court.Court) -> None:
+    (alone,) = court.hold(seed=0, quick=True, only="rate-times-epsilon").rulings
+    among = next(ruling for ruling in held.rulings if ruling.name == alone.name)
+    assert _timeless(alone) == _timeless(among)
+
+
+def _timeless(ruling: court.Ruling) -> dict[str, Any]:
+    return {**ruling.row(), "lower": ruling.finding.lower}
+
+
+def test_every_file_holds_one_case_that_says_why() -> None:
+    for module in discover.modules("cases"):
+        found = [item for item in vars(module).values() if _is_case(item, module.__name__)]
+        assert len(found) == 1, module
+        assert len(found[0].__doc__) > 200
+        case = found[0]()
+        assert 0 < case.quick <= case.runs
+        assert case.expected == "refuted"
+
+
+def _is_case(item: Any, home: str) -> bool:
+    return isinstance(item, type) and issubclass(item, court.Case) and item.__module__ == home
+
+
+@dataclass(frozen=True)
+class Boastful(Gap):
+    """A quarter of the noise that it charges for."""
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        whole, less = (super(Boastful, self).plan(public, adjacency, reading, share * noise) for share in (1.0, 0.25))
+        (step,) = whole.steps
+        return replace(whole, steps=(replace(step, act=less.steps[0].act),))
+
+
+def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discover, "methods", lambda: {"boastful": Boastful})
+    case = next(each for each in court.cases() if each.name == "boastful-edge")
+    assert isinstance(case, upheld.Upheld)
+    (ruling,) = court.hold(only="boastful-edge-3").rulings
+    assert ruling.finding.verdict == "refuted"
+    assert not ruling.as_expected
+
+
+def test_a_case_that_is_not_decided_as_expected_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    (known,) = (each for each in court.cases() if each.name == "rate-times-epsilon")
+    monkeypatch.setattr(court, "cases", lambda: [replace(known, expected="consistent")])
+    done = CliRunner().invoke(app, ["court", "--quick"])
+    assert done.exit_code == 1
+    assert "NOT decided as expected: rate-times-epsilon" in " ".join(done.output.split())
+
+
+def test_the_command_writes_both_files(tmp_path: Path) -> None:
+    page, data = tmp_path / "court.html", tmp_path / "court.json"
+    done = CliRunner().invoke(
+        app, ["court", "--quick", "--only", "private-batch-size", "--html", str(page), "--json", str(data)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "private-batch-size" in page.read_text()
+    assert json.loads(data.read_text())["rulings"][0]["name"] == "private-batch-size"
+
+
+@pytest.mark.parametrize(("given", "said"), [({"only": "nobody"}, "no case is called"), ({"seed": -1}, "a seed must")])
+def test_what_cannot_be_heard_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(gv.InvalidInput, match=said):
+        court.hold(**given)

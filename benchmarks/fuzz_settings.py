@@ -33,7 +33,7 @@ from typing import Any
 
 from graphveil import discover
 from graphveil.core import Adjacency, GraphveilError, Reading, Unit, parse
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods import Best, Gap
 from graphveil.methods.bases.method import Method
 from graphveil.privacy import accounting

@@ -33,7 +33,8 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.core import Adjacency, Floats, Plan, Reading
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.contractive import Contractive, telling_direction
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.features import unit_rows

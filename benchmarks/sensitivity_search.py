@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from graphveil.core import Floats, Unit
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.methods.caribou import printed_move, printed_node_move
 from graphveil.nn.aggregate import NeighbourSums

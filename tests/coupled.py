@@ -11,7 +11,8 @@ from torch import Tensor
 
 from blocks_of import random_links
 from graphveil.core import Mechanism, Query
-from graphveil.graph.graph import Graph, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Sealed
 
 
 def every_small_sketch(share: int, shares: int) -> Iterator[Sketch]:

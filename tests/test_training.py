@@ -13,7 +13,8 @@ from hypothesis import given, settings
 
 import graphveil as gv
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unsupported
-from graphveil.graph.graph import Graph, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.method import Method
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger import Ledger

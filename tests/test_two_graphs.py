@@ -23,7 +23,8 @@ from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Beside, Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Beside, Public
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.privacy.session import Session

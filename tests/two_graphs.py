@@ -8,7 +8,8 @@ from torch import Tensor
 
 from graphveil.core import Adjacency
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.nn.teachers import Known
 
 NODE = Adjacency.of("node")

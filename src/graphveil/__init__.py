@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     )
     from graphveil.evidence import court
     from graphveil.evidence.audit import audit
-    from graphveil.graph.graph import Graph, Public, Sealed
+    from graphveil.graph.graph import Graph
     from graphveil.graph.packed import open_packed, pack
+    from graphveil.graph.sealing import Public, Sealed
     from graphveil.methods.bases.method import Method
     from graphveil.privacy import accounting
     from graphveil.privacy.ledger import Ledger
@@ -64,7 +65,8 @@ _HOMES = {
         "Unit",
         "Unsupported",
     ),
-    "graph.graph": ("Graph", "Public", "Sealed"),
+    "graph.graph": ("Graph",),
+    "graph.sealing": ("Public", "Sealed"),
     "privacy.ledger": ("Ledger",),
     "methods.bases.method": ("Method",),
     "graph.packed": ("open_packed", "pack"),

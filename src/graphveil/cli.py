@@ -180,7 +180,7 @@ def account(
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
     from graphveil import core
-    from graphveil.graph.graph import Public
+    from graphveil.graph.sealing import Public
     from graphveil.privacy import accounting
     from graphveil.training import choose_noise, default_delta, plan_of
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 E = TypeVar("E", bound=StrEnum)

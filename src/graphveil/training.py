@@ -28,7 +28,8 @@ from graphveil.core import (
     require_delta,
     require_positive,
 )
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method, State
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.privacy import accounting

@@ -14,7 +14,7 @@ from graphveil.bench import audits, runner, table
 from graphveil.bench.spec import Spec
 from graphveil.cli import app
 from graphveil.core import Adjacency, Plan, Reading, Step
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods import Gap
 from graphveil.runtime.engine import Local

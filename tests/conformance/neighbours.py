@@ -14,7 +14,8 @@ from torch import Tensor
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.evidence.game import AllTold
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import PureCurve

@@ -16,7 +16,8 @@ from graphveil.core import Adjacency, Floats, Plan, Query, Reading
 from graphveil.evidence.bounds import Finding, finding
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.nn.clipping import ExampleGradients

@@ -20,7 +20,8 @@ from graphveil import discover
 from graphveil.bench.record import Stopwatch, record_of
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
 from graphveil.evidence.game import AllTold
-from graphveil.graph.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.bases.method import Method, Serves, State

@@ -15,7 +15,7 @@ from torch import Tensor
 from graphveil import discover
 from graphveil.core import Adjacency, Floats, Reading, Unit
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.methods import ndp

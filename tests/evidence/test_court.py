@@ -17,7 +17,7 @@ from graphveil.cli import app
 from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.evidence import court
 from graphveil.evidence import sound_cases as upheld
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.gap import Gap
 from graphveil.runtime.engine import Local, using
 

@@ -19,7 +19,8 @@ from communities import communities
 from graphveil.core import Adjacency, MissingData, Plan, Query, Reading
 from graphveil.datasets.stored import find_root
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms import singular_values
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace

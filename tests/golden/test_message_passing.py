@@ -8,7 +8,7 @@ import pytest
 
 import graphveil as gv
 from graphveil.core import Adjacency, Plan, Reading
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.caribou import printed_move

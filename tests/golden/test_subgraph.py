@@ -10,7 +10,7 @@ import pytest
 
 from gaussian_mixture import GaussianMixture
 from graphveil.core import Adjacency, Plan, Reading, Unit
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture

@@ -22,7 +22,8 @@ import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit
 from graphveil.evidence.game import Pair
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

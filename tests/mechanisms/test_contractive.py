@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from graphveil.core import Floats, InvalidInput
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive, convergence, score_law, telling_direction
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows

@@ -19,7 +19,7 @@ from scipy.special import expit
 from graphveil import discover
 from graphveil.core import Floats, Mechanism, Query
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize

@@ -24,7 +24,7 @@ from torch import Tensor
 from graphveil import discover
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges

@@ -20,7 +20,7 @@ from torch import Tensor
 from graphveil import discover
 from graphveil.core import Curve, Mechanism
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from graphveil.core import Floats, InvalidInput
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.privacy.noise import Secure, Seeded, Source
 

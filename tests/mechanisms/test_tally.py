@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from graphveil.core import Floats, InvalidInput
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR

@@ -17,7 +17,8 @@ from graphveil import discover
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
 from graphveil.methods.bases.method import Method, State
 from graphveil.privacy import accounting

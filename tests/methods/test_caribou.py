@@ -11,7 +11,7 @@ import pytest
 
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Reading, Unsupported
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.caribou import Caribou, printed_move, printed_node_move

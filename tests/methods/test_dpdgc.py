@@ -12,7 +12,8 @@ import graphveil as gv
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.dpdgc import Dpdgc, residuals
 from graphveil.privacy.noise import Seeded

@@ -15,7 +15,7 @@ import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed
 from graphveil.core import Adjacency, InvalidInput, Overspent, Reading
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.drw import Drw
 from graphveil.nn.subgraph import start

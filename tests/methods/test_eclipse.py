@@ -16,7 +16,8 @@ import graphveil as gv
 from communities import communities
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unsupported
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.singular_values import SingularValues, leading
 from graphveil.methods.eclipse import Eclipse, approximate
 from graphveil.privacy import accounting

@@ -13,7 +13,8 @@ import graphveil as gv
 from graphveil import datasets
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.gap import Gap
 from graphveil.nn.jumping import beliefs

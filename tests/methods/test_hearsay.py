@@ -14,7 +14,8 @@ import torch
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve

@@ -20,7 +20,8 @@ from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, rand
 from graphveil.core import Adjacency, InvalidInput, Query, Reading, Unsupported
 from graphveil.evidence.game import Pair
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import PUBLIC_DEGREES, Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson as Act
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve

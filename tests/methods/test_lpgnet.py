@@ -19,7 +19,8 @@ from graphveil import discover
 from graphveil.core import Adjacency, Query, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.lpgnet import LpgNet

@@ -16,7 +16,7 @@ from scipy.stats import hypergeom
 import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed
 from graphveil.core import Adjacency, InvalidInput, Reading, Unit
-from graphveil.graph.graph import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.occurrences import occurrence_curve, occurrences

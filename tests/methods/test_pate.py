@@ -12,7 +12,8 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.core import InvalidInput, Query, Reading
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.methods.pate import Pate
 from graphveil.privacy import accounting

@@ -14,7 +14,8 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.core import InvalidInput, Overspent, Query, Reading
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.methods import privgnn

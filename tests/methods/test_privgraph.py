@@ -18,7 +18,8 @@ from communities import communities
 from coupled import every_small_sketch
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.settling import Settling
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.privgraph import PrivGraph, measured, super_edges

@@ -13,7 +13,8 @@ import torch
 import graphveil as gv
 from graphveil.core import Adjacency, Query, Reading
 from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.gap import Gap
 from graphveil.methods.progap import ProGap

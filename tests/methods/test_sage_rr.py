@@ -15,7 +15,8 @@ import graphveil as gv
 from communities import communities
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.sage_rr import SageRr

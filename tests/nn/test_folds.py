@@ -10,7 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from graphveil.core import Adjacency
 from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph, Public
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
 from graphveil.nn.fit import Sweeps
 from graphveil.nn.folds import Chorus, Folds
 

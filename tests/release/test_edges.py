@@ -17,7 +17,8 @@ import torch
 import graphveil as gv
 from graphveil import discover
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unit, Unsupported
-from graphveil.graph.graph import Graph, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.release.edges import ReleasedEdges
 

@@ -26,7 +26,8 @@ from torch import Tensor
 from graphveil.core import UNLABELLED, Adjacency, Described, Floats, InvalidInput, Mechanism, Plan, Query, Reading, Unit
 from graphveil.evidence.bounds import Scores
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Public, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.methods.bases.method import Method
 from graphveil.privacy.noise import Seeded

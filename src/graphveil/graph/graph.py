@@ -1,13 +1,12 @@
-"""Graphs: checked once at the border, then sealed into a public and a private part."""
+"""Graphs, checked once at the border."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,29 +19,24 @@ from graphveil.core import (
     UNLABELLED,
     Adjacency,
     InvalidInput,
-    MissingExtra,
-    PrivateAccess,
-    Unit,
-    quoted,
     require_printable,
-    require_seed,
 )
-from graphveil.graph.arcs import Arcs, Csr, Ids, arcs_of
+from graphveil.graph.arcs import Arcs, Csr, Ids
 from graphveil.graph.lineage import PYG_ATTRIBUTE, Descent, digest, from_text, handed_down, of_file, to_text
-
-T = TypeVar("T")
-
-STRANGERS = "no node of the public graph is a private one, and nothing in it was made from private nodes"
-"""What a step assumes whose method reads the public graph beside a private one."""
-
-PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
-"""What a NODE-level step assumes when it reads `Public.out_degrees`; see `Public.degrees_assumed`."""
-
-_COUNTED = f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present, as the data holder states"
-_STATED = f"{PUBLIC_DEGREES}: bounds stated by the data holder, which hold whoever is present"
-
-_MOST_PLANNED = 500_000_000
-"""Nodes that a budget is planned for without data: a graph of more does not fit the memory anyway."""
+from graphveil.graph.sealing import Beside, Public, Sealed, _Learnt, out_degrees, seal
+from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
+from graphveil.graph.tensors import (
+    as_tensor,
+    check_tensor,
+    class_ids,
+    count_classes,
+    edge_index_arcs,
+    matrix_arcs,
+    node_features,
+    real_features,
+    require_networkx,
+    role_mask,
+)
 
 _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -95,7 +89,7 @@ class Graph:
         self._check_degrees()
 
     def _check_features(self) -> None:
-        _check_tensor(self.x, "x", torch.float32, 2)
+        check_tensor(self.x, "x", torch.float32, 2)
         if not self.x.shape[0]:
             raise InvalidInput("the graph has no nodes; give at least one row of features")
         if not self.x.shape[1]:
@@ -120,7 +114,7 @@ class Graph:
             arcs.require_symmetric()
 
     def _check_labels(self) -> None:
-        _check_tensor(self.y, "y", torch.int64, 1)
+        check_tensor(self.y, "y", torch.int64, 1)
         if len(self.y) != self.num_nodes:
             raise InvalidInput(f"y has {len(self.y)} entries, but x has {self.num_nodes} rows; they must agree")
         bad = ((self.y < UNLABELLED) | (self.y >= self.num_classes)).nonzero()
@@ -134,7 +128,7 @@ class Graph:
     def _check_masks(self) -> None:
         masks = [self.train, self.val, self.test]
         for role, mask in zip(ROLES, masks, strict=True):
-            _check_tensor(mask, f"the {role} mask", torch.bool, 1)
+            check_tensor(mask, f"the {role} mask", torch.bool, 1)
             if len(mask) != self.num_nodes:
                 raise InvalidInput(f"the {role} mask has {len(mask)} entries, but there are {self.num_nodes} nodes")
         times = torch.stack(masks).sum(0)
@@ -155,7 +149,7 @@ class Graph:
             raise InvalidInput("the degrees must be a numpy array of int64")
         if self.degrees.shape != (self.num_nodes,) or bool((self.degrees < 0).any()):
             raise InvalidInput(f"the degrees must be {self.num_nodes} whole numbers of at least 0, one for every id")
-        over = np.flatnonzero(self._out_degrees() > self.degrees)
+        over = np.flatnonzero(out_degrees(self) > self.degrees)
         if len(over):
             raise InvalidInput(
                 f"id {over[0]} points to more training ids than the {self.degrees[over[0]]} that were stated: the "
@@ -173,15 +167,15 @@ class Graph:
                 raise InvalidInput(
                     f"the PyG data has no tensor {part!r}; graphveil needs x, edge_index and y of one homogeneous graph"
                 )
-        x, y = _features(data.x), _labels(data.y)
+        x, y = real_features(data.x), class_ids(data.y)
         said: Any = getattr(data, "num_nodes", None)
-        if said is not None and _as_tensor(said, "num_nodes").reshape(-1).tolist() != [len(x)]:
+        if said is not None and as_tensor(said, "num_nodes").reshape(-1).tolist() != [len(x)]:
             raise InvalidInput(f"num_nodes is {said}, but x has {len(x)} rows; they must agree")
-        arcs = _edge_index_arcs(data.edge_index, len(x))
+        arcs = edge_index_arcs(data.edge_index, len(x))
         arcs.require_known_ids()
         known = arcs.is_symmetric() if undirected is None else undirected
         stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
-        masks = {role: _mask(mask, role) for role, mask in stored.items() if mask is not None}
+        masks = {role: role_mask(mask, role) for role, mask in stored.items() if mask is not None}
         told = getattr(data, PYG_ATTRIBUTE, None)
         lineage = None if told is None else from_text(told)
         return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks, lineage=lineage)
@@ -201,11 +195,11 @@ class Graph:
 
         x: [n, d], dense or sparse; y: int [n]; `undirected=None` asks whether A is symmetric.
         """
-        features = _features(x.toarray() if sp.issparse(x) else x)
-        arcs = _matrix_arcs(adjacency, len(features), clean)
+        features = real_features(x.toarray() if sp.issparse(x) else x)
+        arcs = matrix_arcs(adjacency, len(features), clean)
         arcs.require_known_ids()
         known = arcs.is_symmetric() if undirected is None else undirected
-        return cls._assemble(features, arcs.to_csr(undirected=known, clean=clean), _labels(y), known, name)
+        return cls._assemble(features, arcs.to_csr(undirected=known, clean=clean), class_ids(y), known, name)
 
     @classmethod
     def from_networkx(
@@ -222,7 +216,7 @@ class Graph:
 
         Ids follow the order of `g.nodes`; labels are ints or strings, mapped to sorted class ids.
         """
-        _require_networkx(g)
+        require_networkx(g)
         from graphveil.graph.columns import classes_of, masks_of
         from graphveil.graph.tables import text_column
 
@@ -236,7 +230,7 @@ class Graph:
         columns = {part: [data.get(part) for _, data in g.nodes(data=True)] for part in (label, split)}
         y = classes_of(text_column(columns[label], "node", label), "node")
         masks = masks_of(text_column(columns[split], "node", split), "node")
-        return cls._assemble(_node_features(g, features), adj, y, undirected, name, masks)
+        return cls._assemble(node_features(g, features), adj, y, undirected, name, masks)
 
     @classmethod
     def from_edges(
@@ -295,7 +289,7 @@ class Graph:
         given = masks or {}
         train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES)
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
-        count = _count(y) if classes is None else classes
+        count = count_classes(y) if classes is None else classes
         told = handed_down(adj, lineage)
         return cls(x, told, y, count, undirected, train, val, test, name, split, lineage=lineage)
 
@@ -416,7 +410,7 @@ class Graph:
                 raise InvalidInput(f"the {role} fraction must lie in 0..1, got {fraction}")
         if sum(fractions.values()) > 1 + 1e-9:
             raise InvalidInput(f"the fractions {train}, {val}, {test} add up to more than 1")
-        order = _shuffled(np.arange(self.num_nodes), seed)
+        order = shuffled(np.arange(self.num_nodes), seed)
         sizes = [round(fraction * len(order)) for fraction in fractions.values()]
         parts = np.split(order[: sum(sizes)], np.cumsum(sizes)[:2])
         if not self._known[parts[0]].any():
@@ -427,26 +421,13 @@ class Graph:
         """`per_class` training nodes of every class, then `val` and `test` other labelled nodes: it looks at labels."""
         if per_class < 1 or val < 0 or test < 0:
             raise InvalidInput(f"sizes must be positive, got per_class={per_class}, val={val}, test={test}")
-        order = _shuffled(np.flatnonzero(self._known), seed)
-        chosen = self._first_of_each_class(order, per_class)
+        order = shuffled(np.flatnonzero(self._known), seed)
+        chosen = first_of_each_class(self.y.numpy(), self.num_classes, order, per_class)
         rest = order[~chosen]
         if len(rest) < val + test:
             raise InvalidInput(f"{len(rest)} labelled nodes are left after training; ask for fewer than {val} + {test}")
         parts = [order[chosen], rest[:val], rest[val : val + test]]
         return self._with_ids(parts, f"per_class({per_class},{val},{test},seed={seed})", reads_labels=True)
-
-    def _first_of_each_class(self, order: Ids, count: int) -> NDArray[np.bool_]:
-        """Which of the labelled nodes `order`, int64 [k], are among the first `count` of their class, bool [k]."""
-        labels = self.y.numpy()[order]
-        counts = np.bincount(labels, minlength=self.num_classes)
-        if counts.min() < count:
-            scarce = int(counts.argmin())
-            raise InvalidInput(f"class {scarce} has {counts[scarce]} labelled nodes, fewer than {count}")
-        by_class = np.argsort(labels, kind="stable")
-        starts = np.cumsum(counts) - counts
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[by_class[(starts[:, None] + np.arange(count)).ravel()]] = True
-        return chosen
 
     def with_public(self, public: Graph) -> Graph:
         """The same private graph with a public one beside it, whose nodes are others and protected by nothing.
@@ -491,19 +472,19 @@ class Graph:
         if min(sizes.values()) < 1 or sum(sizes.values()) > self.num_nodes:
             wanted = ", ".join(f"{size} {role}" for role, size in sizes.items())
             raise InvalidInput(f"cannot draw {wanted} nodes from {self.num_nodes}; each needs at least one")
-        rng = _generator(seed)
+        rng = generator(seed)
         order = rng.permutation(np.arange(self.num_nodes))
         if balanced:
             if private % max(self.num_classes, 1):
                 raise InvalidInput(f"{private} private nodes cannot be shared equally among {self.num_classes} classes")
             known = order[self._known[order]]
-            ours = known[self._first_of_each_class(known, private // self.num_classes)]
+            ours = known[first_of_each_class(self.y.numpy(), self.num_classes, known, private // self.num_classes)]
             # Shuffled again: what the first of every class left of the rare ones stands at the end.
             order = np.concatenate([ours, rng.permutation(np.setdiff1d(order, ours))])
         how = f"two_graphs({private}{' balanced' * balanced},{queries},{test}{',exchanged' * exchanged},seed={seed})"
         ours, asked, scored = np.split(order[: private + queries + test], [private, private + queries])
         if exchanged:
-            ours, asked, scored = _exchanged(ours, asked, scored, rng)
+            ours, asked, scored = exchange_sides(ours, asked, scored, rng)
         kept = self.induced([ours, *_NOBODY], self.name, how, reads_labels=balanced)
         if not bool(kept.labelled("train").any()):
             raise InvalidInput(f"none of the {len(ours)} private nodes has a label; draw more")
@@ -561,44 +542,7 @@ class Graph:
 
     def seal(self, adjacency: Adjacency) -> tuple[Public, Sealed]:
         """What anyone may see under this adjacency, and the locked rest."""
-        if adjacency.unit is Unit.EDGE and adjacency.undirected != self.undirected:
-            kind = {True: "undirected", False: "directed"}
-            raise InvalidInput(
-                f"the adjacency protects an {kind[adjacency.undirected]} edge, but graph {self.name!r} is "
-                f"{kind[self.undirected]}; use Adjacency.of('edge', undirected={self.undirected})"
-            )
-        private = adjacency.private
-        # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
-        train, val, test = (getattr(self, role) if "y" in private else self.labelled(role) for role in ROLES)
-        degrees, degrees_said = self._population_degrees() if adjacency.unit is Unit.NODE else (None, "")
-        public = Public(
-            num_nodes=self.num_nodes,
-            num_features=self.num_features,
-            num_classes=self.num_classes,
-            undirected=self.undirected,
-            x=None if "x" in private else self.x,
-            y=None if "y" in private else self.y,
-            adj=None if "edges" in private else self.adj,
-            train=train,
-            val=val,
-            test=test,
-            degrees=degrees,
-            degrees_said=degrees_said,
-            _learnt=self._learnt.setdefault(adjacency, {}),
-            beside=None if self.beside is None else self.beside._seen,
-        )
-        return public, Sealed(self.x, self.y, self.adj, public, self.rows, self.let_go)
-
-    def _population_degrees(self) -> tuple[Ids | None, str]:
-        """How many training ids each id points to in the population, as the data holder states, and how; or nothing."""
-        if self.degrees is not None:
-            return self.degrees, _STATED
-        return (self._out_degrees(), _COUNTED) if self.every_id_present else (None, "")
-
-    def _out_degrees(self) -> Ids:
-        """How many training ids each id sends an arc to here, int64 [n]."""
-        heard = np.repeat(self.train.numpy(), np.diff(self.adj.indptr))
-        return np.bincount(self.adj.indices[heard], minlength=self.num_nodes)
+        return seal(self, adjacency, self._learnt.setdefault(adjacency, {}))
 
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; a graph on disk reads them with little memory. nodes: int64 [k]."""
@@ -613,405 +557,3 @@ class Graph:
             f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind} edges, "
             f"{self.num_features} features, {self.num_classes} classes, split={self.split!r})"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Learnt:
-    """What was made of public `parts` under a seed."""
-
-    seed: int
-    parts: tuple[Any, ...]
-    made: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """The public graph beside a private one, without labels: nothing of it is private, and nothing of it is known.
-
-    x: float32 [m, d]; adj: all its arcs; ask: bool [m], the nodes that may be asked about.
-    """
-
-    x: Tensor
-    adj: Csr
-    ask: Tensor
-
-    @property
-    def num_nodes(self) -> int:
-        """m."""
-        return self.x.shape[0]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Public:
-    """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
-
-    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
-    unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
-    `out_degrees` and `degrees_assumed`; beside: see `public_graph`.
-    """
-
-    num_nodes: int
-    num_features: int
-    num_classes: int
-    undirected: bool
-    x: Tensor | None
-    y: Tensor | None
-    adj: Csr | None
-    train: Tensor
-    val: Tensor
-    test: Tensor
-    degrees: Ids | None = None
-    degrees_said: str = ""
-    _learnt: dict[str, _Learnt] = field(default_factory=dict)
-    beside: Beside | None = None
-
-    @classmethod
-    def blank(
-        cls,
-        num_nodes: int,
-        num_features: int,
-        num_classes: int,
-        undirected: bool = True,
-        num_train: int | None = None,
-    ) -> Public:
-        """Sizes alone, for planning a budget without data; the first `num_train` ids (75 %) train."""
-        for what, size in (("nodes", num_nodes), ("features", num_features), ("classes", num_classes)):
-            if not _is_size(size) or not 1 <= size <= _MOST_PLANNED:
-                raise InvalidInput(f"the number of {what} must lie in 1..{_MOST_PLANNED:,}, got {quoted(size)}")
-        count = round(0.75 * num_nodes) if num_train is None else num_train
-        if not _is_size(count) or not 0 <= count <= num_nodes:
-            raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {quoted(count)}")
-        none, train = torch.zeros(2, num_nodes, dtype=torch.bool)
-        train[:count] = True
-        sizes = (num_nodes, num_features, num_classes, undirected)
-        return cls(*sizes, None, None, None, train, none, none, degrees_said=PUBLIC_DEGREES)
-
-    def features(self) -> Tensor:
-        """x, float32 [n, d], if it is public."""
-        return self.x if self.x is not None else _refuse("features (x)")
-
-    def labels(self) -> Tensor:
-        """y, int64 [n], if it is public."""
-        return self.y if self.y is not None else _refuse("labels (y)")
-
-    def arcs(self) -> Csr:
-        """The arcs, if they are public."""
-        return self.adj if self.adj is not None else _refuse("edges (adj)")
-
-    def public_graph(self) -> Beside:
-        """The public graph beside the private one, if there is one."""
-        if self.beside is None:
-            raise InvalidInput(
-                "there is no public graph beside the private one; give it with graph.with_public(public), or on the "
-                "command line with --public-edges and --public-nodes, or --split two_graphs for a named dataset"
-            )
-        return self.beside
-
-    def learnt(self, what: str, build: Callable[[], T]) -> T:
-        """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
-
-        Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
-        """
-        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test, self.beside)
-        kept = self._learnt.get(what)
-        if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(seed)
-                kept = self._learnt[what] = _Learnt(seed, parts, build())
-        made: T = kept.made
-        return made
-
-    def out_degrees(self) -> Ids:
-        """How many training ids each id sends an arc to at most, whoever is present, int64 [n]; unit NODE only.
-
-        Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
-        `degrees_assumed` in what the step assumes.
-        """
-        if self.degrees is None:
-            raise PrivateAccess(
-                "public out-degrees exist under unit node only, and only where the data holder of a graph states them"
-            )
-        return self.degrees
-
-    def degrees_assumed(self) -> str:
-        """What a step assumes that reads `out_degrees`: that they are public, and on whose word.
-
-        Refused where nobody said so: counted in a graph with blank ids, degrees tell who is blank.
-        """
-        if not self.degrees_said:
-            raise InvalidInput(
-                "this method needs public degrees: how many training ids each id points to with every id of the "
-                "population present. State them with graph.with_degrees(degrees) (--population-degrees), or state that "
-                "no id of this graph is blank with graph.with_every_id_present() (--every-id-present). Where degrees "
-                "are not public, use dpsgd"
-            )
-        return self.degrees_said
-
-    def __repr__(self) -> str:
-        parts = {"x": self.x, "y": self.y, "adj": self.adj}
-        shown = ", ".join(name for name, part in parts.items() if part is not None) or "none"
-        return f"Public({self.num_nodes} nodes, {self.num_classes} classes, public parts: {shown})"
-
-
-class Sealed:
-    """All parts of a graph, of which the private ones can be read only while the gate is open.
-
-    It takes parts rather than a Graph so that a neighbouring graph, with a blanked node say, can be sealed
-    beside the same public view; what is absent from `public` is private.
-    """
-
-    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__owner", "__rows", "__x", "__y", "public")
-
-    def __init__(
-        self,
-        x: Tensor,
-        y: Tensor,
-        adj: Csr,
-        public: Public,
-        rows: Callable[[Ids], Tensor] | None = None,
-        let_go: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.__x, self.__y, self.__adj = x, y, adj
-        self.__rows, self.__let_go = rows, let_go
-        self.__open = False
-        self.__derived: dict[str, Any] = {}
-        self.__owner = ""
-        self.public = public
-
-    @property
-    def x(self) -> Tensor:
-        """Features, float32 [n, d]."""
-        self.__require_open(self.public.x is None, "features (x)")
-        return self.__x
-
-    def rows(self, nodes: Ids) -> Tensor:
-        """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
-        x = self.x
-        return x[torch.from_numpy(nodes)] if self.__rows is None else self.__rows(nodes)
-
-    @property
-    def y(self) -> Tensor:
-        """Labels, int64 [n]."""
-        self.__require_open(self.public.y is None, "labels (y)")
-        return self.__y
-
-    @property
-    def adj(self) -> Csr:
-        """Arcs."""
-        self.__require_open(self.public.adj is None, "edges (adj)")
-        return self.__adj
-
-    def derived(self, name: str, build: Callable[[Sealed], T]) -> T:
-        """`build(self)`, computed once and kept behind the gate: private work shared by many releases."""
-        self.__require_open(True, f"derived {name}")
-        if name not in self.__derived:
-            self.__derived[name] = build(self)
-        kept: T = self.__derived[name]
-        return kept
-
-    def derive_for(self, owner: str) -> None:
-        """Forget what was derived for another owner: a name may stand for something else, under other bounds, there."""
-        if owner != self.__owner:
-            self.__derived.clear()
-            self.__owner = owner
-
-    def __require_open(self, private: bool, part: str) -> None:
-        if private and not self.__open:
-            raise PrivateAccess(f"the {part} are private and were read outside Session.release")
-
-    @contextmanager
-    def opened(self) -> Iterator[Sealed]:
-        """Open the gate for one block: for `Session.release`, and for attackers on graphs that they know."""
-        if self.__open:
-            raise PrivateAccess("the sealed graph is already open; a release cannot run inside another")
-        self.__open = True
-        try:
-            yield self
-        finally:
-            self.__open = False
-            self.__let_go()
-
-    def __reduce__(self) -> NoReturn:
-        raise PrivateAccess("a sealed graph cannot be pickled or copied; seal the graph where it is used")
-
-    def __repr__(self) -> str:
-        return f"Sealed({self.public.num_nodes} nodes, {'open' if self.__open else 'closed'})"
-
-
-def _shuffled(ids: Ids, seed: int) -> Ids:
-    return _generator(seed).permutation(ids)
-
-
-def _exchanged(ours: Ids, asked: Ids, scored: Ids, rng: np.random.Generator) -> tuple[Ids, Ids, Ids]:
-    """Private, query and test ids of two graphs in each other's place; of the public one the same share is tested."""
-    tested = round(len(ours) * len(scored) / (len(asked) + len(scored)))
-    if not 0 < tested < len(ours):
-        raise InvalidInput(f"a public graph of {len(ours)} nodes is too small to ask and to test; draw more")
-    # Shuffled: the rare classes of a balanced draw stand at its end.
-    public = rng.permutation(ours)
-    return np.concatenate([asked, scored]), public[tested:], public[:tested]
-
-
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(require_seed(seed)))
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse(part: str) -> NoReturn:
-    raise PrivateAccess(f"the {part} are private here; ask for them through Session.release")
-
-
-def _check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> None:
-    if not isinstance(tensor, Tensor):
-        raise InvalidInput(f"{what} must be a torch tensor, got {type(tensor).__name__}")
-    if tensor.dtype != dtype or tensor.dim() != dims:
-        raise InvalidInput(f"{what} must be {dtype} with {dims} dimension(s), got {tensor.dtype} {list(tensor.shape)}")
-    if tensor.device.type != "cpu" or tensor.requires_grad or not tensor.is_contiguous():
-        raise InvalidInput(f"{what} must be contiguous, on the CPU and without gradient; detach and copy it")
-
-
-def _as_tensor(value: Any, what: str) -> Tensor:
-    """A plain tensor of whatever was given: dense, in the CPU's memory, without gradient or lazy signs."""
-    try:
-        given = value if isinstance(value, Tensor) else torch.from_numpy(_native(value))
-        kinds = {
-            "quantised": given.is_quantized,
-            "without values (device meta)": given.is_meta,
-            "sparse or nested": given.is_nested or given.layout != torch.strided,
-        }
-        strange = [kind for kind, found in kinds.items() if found]
-        if not strange:
-            return given.detach().as_subclass(Tensor).cpu().resolve_conj().resolve_neg()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InvalidInput(f"{what} must be numeric: {error}") from None
-    raise InvalidInput(f"{what} is {strange[0]}; make it a plain dense tensor, with dequantize() or to_dense() say")
-
-
-def _native(value: Any) -> NDArray[Any]:
-    """A copy in the machine's own byte order."""
-    if np.ma.isMaskedArray(value):
-        raise InvalidInput("masked arrays are not read; fill what is masked, or drop it")
-    array = np.array(value, order="C")
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
-def _cast(tensor: Tensor, dtype: torch.dtype, what: str) -> Tensor:
-    """The same numbers in another type, one after the other in memory."""
-    try:
-        made = tensor.to(dtype).contiguous()
-        made.numpy()  # Some tensors only stand for others, and have no memory to read.
-        return made
-    except (TypeError, RuntimeError) as error:
-        raise InvalidInput(f"{what} cannot be read as {dtype}: {error}") from None
-
-
-def _features(value: Any) -> Tensor:
-    """Real numbers [n, d] as float32."""
-    tensor = _as_tensor(value, "x")
-    if tensor.is_complex() or tensor.dim() != 2:
-        raise InvalidInput(f"x must be real numbers of shape [n, d], got {tensor.dtype} {list(tensor.shape)}")
-    return _cast(tensor, torch.float32, "x")
-
-
-def _labels(value: Any) -> Tensor:
-    """Class ids [n] as int64."""
-    tensor = _as_tensor(value, "y")
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1:
-        cure = "flatten it" if tensor.dim() != 2 or tensor.shape[1] == 1 else "take argmax(1) if it is one-hot"
-        raise InvalidInput(
-            f"y must hold integer class ids of shape [n], got {tensor.dtype} {list(tensor.shape)}; "
-            f"convert whole numbers with .long(), and {cure}"
-        )
-    y = _cast(tensor, torch.int64, "y")
-    if not tensor.dtype.is_signed and bool((y < 0).any()):
-        raise InvalidInput(f"y row {int((y < 0).nonzero()[0])} is beyond 64-bit integers; number the classes 0, 1, ...")
-    return y
-
-
-def _mask(value: Any, role: str) -> Tensor:
-    """Which nodes play a role, bool [n]."""
-    mask = _as_tensor(value, f"the {role} mask")
-    if mask.dim() == 2:
-        raise InvalidInput(f"the {role} mask holds {mask.shape[1]} splits; keep one, say {role}_mask[:, 0]")
-    if mask.dtype != torch.bool:
-        raise InvalidInput(f"the {role} mask must be bool, got {mask.dtype}; convert 0 and 1 with .bool()")
-    return _cast(mask, torch.bool, f"the {role} mask")
-
-
-def _count(y: Tensor) -> int:
-    """How many classes the labels show: the largest plus one, all of them there; none in a graph without labels."""
-    shown = np.unique(y[y >= 0].numpy())
-    gaps = np.flatnonzero(shown != np.arange(len(shown)))
-    if len(gaps):
-        raise InvalidInput(f"class {int(gaps[0])} has no node; number the classes 0, 1, ... without gaps")
-    return len(shown)
-
-
-def _edge_index_arcs(edge_index: Tensor, num_nodes: int) -> Arcs:
-    """PyG's [2, m] as arcs with known ends."""
-    pairs = _as_tensor(edge_index, "edge_index")
-    if pairs.dim() != 2 or pairs.shape[0] != 2:
-        raise InvalidInput(f"edge_index must have shape [2, m], got {list(pairs.shape)}")
-    if pairs.is_floating_point() or pairs.is_complex() or pairs.dtype == torch.bool:
-        raise InvalidInput(f"edge_index must hold integer ids, got {pairs.dtype}")
-    pairs = _cast(pairs, torch.int64, "edge_index")
-    arcs = arcs_of(pairs[0].numpy(), pairs[1].numpy(), num_nodes, "edge_index column")
-    arcs.require_known_ids()
-    return arcs
-
-
-def _matrix_arcs(adjacency: Any, num_nodes: int, clean: bool) -> Arcs:
-    """The entries of a sparse matrix as arcs; weights are refused unless cleaned away."""
-    if not sp.issparse(adjacency):
-        raise InvalidInput(f"adjacency must be a scipy sparse matrix, got {type(adjacency).__name__}")
-    if adjacency.shape != (num_nodes, num_nodes):
-        raise InvalidInput(f"adjacency is {adjacency.shape}, but x has {num_nodes} rows; they must agree")
-    if adjacency.dtype.kind not in "biuf":
-        raise InvalidInput(f"adjacency must hold real numbers, got {adjacency.dtype}")
-    given = adjacency.tocoo()
-    # A copy in doubles: a sum of parallel entries must not wrap round to zero, nor change what is the user's.
-    entries = sp.coo_array((given.data.astype(np.float64), (given.row, given.col)), shape=given.shape)
-    if clean:
-        entries.sum_duplicates()
-    stored = entries.data != 0
-    values, rows, columns = entries.data[stored], entries.row[stored], entries.col[stored]
-    unknown = np.flatnonzero(np.isnan(values))
-    if unknown.size and clean:
-        raise InvalidInput(f"adjacency entry ({rows[unknown[0]]}, {columns[unknown[0]]}) is nan: an edge or none?")
-    weighted = np.flatnonzero(values != 1)
-    if weighted.size and not clean:
-        k = weighted[0]
-        raise InvalidInput(
-            f"adjacency entry ({rows[k]}, {columns[k]}) is {values[k]}; edges carry no weights here: "
-            "store ones, or pass clean=True to drop the weights"
-        )
-    return arcs_of(rows, columns, num_nodes, "adjacency entry")
-
-
-def _require_networkx(g: Any) -> None:
-    try:
-        import networkx
-    except ImportError:
-        raise MissingExtra("networkx is not installed; run `pip install graphveil[networkx]`") from None
-    if not isinstance(g, networkx.Graph):
-        raise InvalidInput(f"expected a networkx graph, got {type(g).__name__}")
-
-
-def _node_features(g: networkx.Graph, attribute: str) -> Tensor:
-    """The nodes' feature vectors, stacked; a bare number is a vector of length one."""
-    rows: list[NDArray[Any]] = []
-    for node, data in g.nodes(data=True):
-        try:
-            rows.append(np.atleast_1d(np.asarray(data[attribute], dtype=np.float64)))
-        except KeyError:
-            raise InvalidInput(f"node {node!r} has no attribute {attribute!r}; give every node one") from None
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            raise InvalidInput(f"node {node!r}: attribute {attribute!r} is not a vector of numbers") from None
-        if rows[-1].ndim != 1:
-            raise InvalidInput(f"node {node!r}: attribute {attribute!r} is not a vector of numbers")
-        if len(rows[-1]) != len(rows[0]):
-            raise InvalidInput(f"node {node!r} has {len(rows[-1])} features but the first node has {len(rows[0])}")
-    return _features(np.stack(rows) if rows else np.empty((0, 0)))

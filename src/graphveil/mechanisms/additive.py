@@ -11,7 +11,7 @@ from graphveil.core import Mechanism, Query
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
 
 
 class Additive(Mechanism):

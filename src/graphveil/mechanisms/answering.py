@@ -13,7 +13,7 @@ from graphveil.core import Floats, InvalidInput, Mechanism, Query
 from graphveil.graph.arcs import Ids
 
 if TYPE_CHECKING:
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from graphveil.graph.arcs import Csr, Ids
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

@@ -13,7 +13,7 @@ from graphveil.mechanisms.additive import certain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
     from graphveil.privacy.session import Session
 

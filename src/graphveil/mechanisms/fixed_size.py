@@ -24,7 +24,7 @@ from graphveil.mechanisms.poisson import inner_epsilon, require_rate, sampled_ev
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

@@ -16,7 +16,7 @@ from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 _BLOCK = 1 << 20

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

@@ -35,7 +35,7 @@ from graphveil.sampling.subgraphs import Subgraphs
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 _NEGLIGIBLE = 1e-20

@@ -29,7 +29,7 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

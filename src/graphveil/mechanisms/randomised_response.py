@@ -13,7 +13,7 @@ from graphveil.core import Curve, InvalidInput, Mechanism, Query
 from graphveil.mechanisms.dominating_pair import PureCurve, response
 
 if TYPE_CHECKING:
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 _LARGEST = 32.0

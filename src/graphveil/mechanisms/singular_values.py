@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from graphveil.core import Floats
     from graphveil.graph.arcs import Csr
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

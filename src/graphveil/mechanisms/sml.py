@@ -22,7 +22,7 @@ from graphveil.mechanisms.additive import Additive, certain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 

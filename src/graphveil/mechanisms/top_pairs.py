@@ -17,7 +17,7 @@ from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pai
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.graph import Sealed
+    from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
 _LEAST = 1 / 32

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, Step, Unit, Unsupported
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.methods.dpsgd import DpSgd

@@ -27,7 +27,7 @@ from graphveil.core import (
     parse,
     require_whole,
 )
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian

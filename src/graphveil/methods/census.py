@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphveil.core import Adjacency, Plan, Reading, Step, Unit, parse, require_positive, require_whole
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import STRANGERS, Public, Sealed
+from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.nn.aggregate import clip_rows

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from graphveil.core import Adjacency, Plan, Reading, parse
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.methods.bases.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import one_scale, unit_rows

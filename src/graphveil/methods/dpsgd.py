@@ -23,7 +23,7 @@ from graphveil.core import (
     require_whole,
 )
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.methods.bases.method import Method, Serves, State

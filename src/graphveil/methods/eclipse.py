@@ -30,7 +30,7 @@ from graphveil.core import (
     require_whole,
 )
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.flipped_edges import counted

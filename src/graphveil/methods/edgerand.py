@@ -9,7 +9,7 @@ from typing import Self
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
 from graphveil.privacy.session import Session

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.edge_method import NO_NODES, messages, sums_plan

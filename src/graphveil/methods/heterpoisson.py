@@ -23,7 +23,7 @@ from graphveil.core import (
     require_whole,
 )
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms import heterpoisson as mechanism
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.sml import Sml

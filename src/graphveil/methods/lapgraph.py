@@ -9,7 +9,7 @@ from typing import Self
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs

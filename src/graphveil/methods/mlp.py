@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
 from graphveil.methods.bases.method import Serves, State
 from graphveil.methods.bases.network import Network

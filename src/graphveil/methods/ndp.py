@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphveil.core import Adjacency, Contributions, InvalidInput, Plan, Query, Reading, Step, Unit, require_whole
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, require_whole
-from graphveil.graph.graph import STRANGERS, Public, Sealed
+from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.methods.bases.method import State

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Query, Reading, Step, require_whole
 from graphveil.graph.arcs import Ids
-from graphveil.graph.graph import STRANGERS, Public, Sealed
+from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce, require_rate

@@ -22,7 +22,7 @@ from graphveil.core import (
     require_whole,
 )
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.methods.bases.method import State

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.edge_method import NO_NODES, EncoderMethod, messages, sums_plan
 from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scaling, unit_rows

@@ -10,7 +10,7 @@ from typing import Self
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.bases.released_graph import graph_of

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import State
 from graphveil.nn.features import unit_rows
 from graphveil.nn.folds import Folds, cross_fitted

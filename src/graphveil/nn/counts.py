@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.tally import Marks, ends
 from graphveil.nn.features import standard
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphveil.core import Floats
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scale, Scaling, unit_rows
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.privacy.noise import Source
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from typing import Any
 from graphveil import discover
 from graphveil.bench.kept import Line
 from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 from graphveil.training import plan_of

@@ -13,7 +13,7 @@ from graphveil.core import Adjacency, Reading
 from graphveil.evidence.attacks.gradient_canary import GradientCanary, projected
 from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Game, Pair, everything
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.sml import Sml
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded

@@ -18,7 +18,8 @@ from graphveil.core import Adjacency, Mechanism, Query, Unit, Unsupported
 from graphveil.evidence.attacks.star_hub import speaker, told_apart
 from graphveil.evidence.game import Canary, Pair
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph, Sealed
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.heterpoisson import HeterPoisson, log_mixture
 from graphveil.mechanisms.poisson import Poisson

@@ -16,7 +16,7 @@ from graphveil.evidence.attacks.pairs import EdgeInference
 from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.methods.bases.method import Method, Serves
 from graphveil.nn.aggregate import Operator

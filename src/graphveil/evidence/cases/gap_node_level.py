@@ -11,7 +11,7 @@ import torch
 from graphveil.core import Adjacency, Plan, Reading, Step, Unit
 from graphveil.evidence.court import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.edge_method import messages
 from graphveil.methods.bases.method import Method, State

@@ -11,7 +11,7 @@ from torch import Tensor
 from graphveil.core import Adjacency, Plan, Reading, Step, Unit
 from graphveil.evidence.court import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml
 from graphveil.methods.bases.method import Method, State

@@ -22,7 +22,7 @@ from graphveil.core import (
     require_positive,
     require_whole,
 )
-from graphveil.graph.graph import Public, Sealed
+from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, State
 from graphveil.nn.aggregate import NeighbourSums

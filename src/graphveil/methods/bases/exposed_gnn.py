@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
 from graphveil.methods.bases.method import State
 from graphveil.methods.bases.network import Network

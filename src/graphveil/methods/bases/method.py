@@ -16,7 +16,7 @@ from graphveil.core import Adjacency, Described, InvalidInput, Plan, Reading, Un
 
 if TYPE_CHECKING:
     from graphveil.graph.arcs import Csr
-    from graphveil.graph.graph import Public
+    from graphveil.graph.sealing import Public
     from graphveil.privacy.session import Session
 
 State = Mapping[str, Tensor]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphveil.core import Adjacency, Plan, Reading, Unit, parse
 from graphveil.graph.arcs import Csr, arcs_of
-from graphveil.graph.graph import Public
+from graphveil.graph.sealing import Public
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import (

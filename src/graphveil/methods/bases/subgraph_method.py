@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphveil.core import Contributions, InvalidInput, Query, Unsupported, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Sealed
+from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import by_record

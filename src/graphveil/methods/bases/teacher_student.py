@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphveil.core import InvalidInput, Unit, parse, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Beside, Public, Sealed
+from graphveil.graph.sealing import Beside, Public, Sealed
 from graphveil.methods.bases.method import Method, Serves, State
 from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.sage_batch import SageRecipe

@@ -1,0 +1,307 @@
+"""What anyone may see of a graph under an adjacency, and the locked rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, quoted
+from graphveil.graph.arcs import Csr, Ids
+
+if TYPE_CHECKING:
+    from graphveil.graph.graph import Graph
+
+T = TypeVar("T")
+
+STRANGERS = "no node of the public graph is a private one, and nothing in it was made from private nodes"
+"""What a step assumes whose method reads the public graph beside a private one."""
+
+PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
+"""What a NODE-level step assumes when it reads `Public.out_degrees`; see `Public.degrees_assumed`."""
+
+_COUNTED = f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present, as the data holder states"
+_STATED = f"{PUBLIC_DEGREES}: bounds stated by the data holder, which hold whoever is present"
+
+_MOST_PLANNED = 500_000_000
+"""Nodes that a budget is planned for without data: a graph of more does not fit the memory anyway."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """What was made of public `parts` under a seed."""
+
+    seed: int
+    parts: tuple[Any, ...]
+    made: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The public graph beside a private one, without labels: nothing of it is private, and nothing of it is known.
+
+    x: float32 [m, d]; adj: all its arcs; ask: bool [m], the nodes that may be asked about.
+    """
+
+    x: Tensor
+    adj: Csr
+    ask: Tensor
+
+    @property
+    def num_nodes(self) -> int:
+        """m."""
+        return self.x.shape[0]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Public:
+    """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
+
+    x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
+    unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
+    `out_degrees` and `degrees_assumed`; beside: see `public_graph`.
+    """
+
+    num_nodes: int
+    num_features: int
+    num_classes: int
+    undirected: bool
+    x: Tensor | None
+    y: Tensor | None
+    adj: Csr | None
+    train: Tensor
+    val: Tensor
+    test: Tensor
+    degrees: Ids | None = None
+    degrees_said: str = ""
+    _learnt: dict[str, _Learnt] = field(default_factory=dict)
+    beside: Beside | None = None
+
+    @classmethod
+    def blank(
+        cls,
+        num_nodes: int,
+        num_features: int,
+        num_classes: int,
+        undirected: bool = True,
+        num_train: int | None = None,
+    ) -> Public:
+        """Sizes alone, for planning a budget without data; the first `num_train` ids (75 %) train."""
+        for what, size in (("nodes", num_nodes), ("features", num_features), ("classes", num_classes)):
+            if not _is_size(size) or not 1 <= size <= _MOST_PLANNED:
+                raise InvalidInput(f"the number of {what} must lie in 1..{_MOST_PLANNED:,}, got {quoted(size)}")
+        count = round(0.75 * num_nodes) if num_train is None else num_train
+        if not _is_size(count) or not 0 <= count <= num_nodes:
+            raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {quoted(count)}")
+        none, train = torch.zeros(2, num_nodes, dtype=torch.bool)
+        train[:count] = True
+        sizes = (num_nodes, num_features, num_classes, undirected)
+        return cls(*sizes, None, None, None, train, none, none, degrees_said=PUBLIC_DEGREES)
+
+    def features(self) -> Tensor:
+        """x, float32 [n, d], if it is public."""
+        return self.x if self.x is not None else _refuse("features (x)")
+
+    def labels(self) -> Tensor:
+        """y, int64 [n], if it is public."""
+        return self.y if self.y is not None else _refuse("labels (y)")
+
+    def arcs(self) -> Csr:
+        """The arcs, if they are public."""
+        return self.adj if self.adj is not None else _refuse("edges (adj)")
+
+    def public_graph(self) -> Beside:
+        """The public graph beside the private one, if there is one."""
+        if self.beside is None:
+            raise InvalidInput(
+                "there is no public graph beside the private one; give it with graph.with_public(public), or on the "
+                "command line with --public-edges and --public-nodes, or --split two_graphs for a named dataset"
+            )
+        return self.beside
+
+    def learnt(self, what: str, build: Callable[[], T]) -> T:
+        """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
+
+        Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
+        """
+        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test, self.beside)
+        kept = self._learnt.get(what)
+        if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                kept = self._learnt[what] = _Learnt(seed, parts, build())
+        made: T = kept.made
+        return made
+
+    def out_degrees(self) -> Ids:
+        """How many training ids each id sends an arc to at most, whoever is present, int64 [n]; unit NODE only.
+
+        Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
+        `degrees_assumed` in what the step assumes.
+        """
+        if self.degrees is None:
+            raise PrivateAccess(
+                "public out-degrees exist under unit node only, and only where the data holder of a graph states them"
+            )
+        return self.degrees
+
+    def degrees_assumed(self) -> str:
+        """What a step assumes that reads `out_degrees`: that they are public, and on whose word.
+
+        Refused where nobody said so: counted in a graph with blank ids, degrees tell who is blank.
+        """
+        if not self.degrees_said:
+            raise InvalidInput(
+                "this method needs public degrees: how many training ids each id points to with every id of the "
+                "population present. State them with graph.with_degrees(degrees) (--population-degrees), or state that "
+                "no id of this graph is blank with graph.with_every_id_present() (--every-id-present). Where degrees "
+                "are not public, use dpsgd"
+            )
+        return self.degrees_said
+
+    def __repr__(self) -> str:
+        parts = {"x": self.x, "y": self.y, "adj": self.adj}
+        shown = ", ".join(name for name, part in parts.items() if part is not None) or "none"
+        return f"Public({self.num_nodes} nodes, {self.num_classes} classes, public parts: {shown})"
+
+
+class Sealed:
+    """All parts of a graph, of which the private ones can be read only while the gate is open.
+
+    It takes parts rather than a Graph so that a neighbouring graph, with a blanked node say, can be sealed
+    beside the same public view; what is absent from `public` is private.
+    """
+
+    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__owner", "__rows", "__x", "__y", "public")
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        adj: Csr,
+        public: Public,
+        rows: Callable[[Ids], Tensor] | None = None,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.__x, self.__y, self.__adj = x, y, adj
+        self.__rows, self.__let_go = rows, let_go
+        self.__open = False
+        self.__derived: dict[str, Any] = {}
+        self.__owner = ""
+        self.public = public
+
+    @property
+    def x(self) -> Tensor:
+        """Features, float32 [n, d]."""
+        self.__require_open(self.public.x is None, "features (x)")
+        return self.__x
+
+    def rows(self, nodes: Ids) -> Tensor:
+        """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
+        x = self.x
+        return x[torch.from_numpy(nodes)] if self.__rows is None else self.__rows(nodes)
+
+    @property
+    def y(self) -> Tensor:
+        """Labels, int64 [n]."""
+        self.__require_open(self.public.y is None, "labels (y)")
+        return self.__y
+
+    @property
+    def adj(self) -> Csr:
+        """Arcs."""
+        self.__require_open(self.public.adj is None, "edges (adj)")
+        return self.__adj
+
+    def derived(self, name: str, build: Callable[[Sealed], T]) -> T:
+        """`build(self)`, computed once and kept behind the gate: private work shared by many releases."""
+        self.__require_open(True, f"derived {name}")
+        if name not in self.__derived:
+            self.__derived[name] = build(self)
+        kept: T = self.__derived[name]
+        return kept
+
+    def derive_for(self, owner: str) -> None:
+        """Forget what was derived for another owner: a name may stand for something else, under other bounds, there."""
+        if owner != self.__owner:
+            self.__derived.clear()
+            self.__owner = owner
+
+    def __require_open(self, private: bool, part: str) -> None:
+        if private and not self.__open:
+            raise PrivateAccess(f"the {part} are private and were read outside Session.release")
+
+    @contextmanager
+    def opened(self) -> Iterator[Sealed]:
+        """Open the gate for one block: for `Session.release`, and for attackers on graphs that they know."""
+        if self.__open:
+            raise PrivateAccess("the sealed graph is already open; a release cannot run inside another")
+        self.__open = True
+        try:
+            yield self
+        finally:
+            self.__open = False
+            self.__let_go()
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivateAccess("a sealed graph cannot be pickled or copied; seal the graph where it is used")
+
+    def __repr__(self) -> str:
+        return f"Sealed({self.public.num_nodes} nodes, {'open' if self.__open else 'closed'})"
+
+
+def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Learnt]) -> tuple[Public, Sealed]:
+    """What anyone may see under this adjacency, and the locked rest; kept: what was made of the public part before."""
+    if adjacency.unit is Unit.EDGE and adjacency.undirected != graph.undirected:
+        kind = {True: "undirected", False: "directed"}
+        raise InvalidInput(
+            f"the adjacency protects an {kind[adjacency.undirected]} edge, but graph {graph.name!r} is "
+            f"{kind[graph.undirected]}; use Adjacency.of('edge', undirected={graph.undirected})"
+        )
+    private = adjacency.private
+    # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
+    train, val, test = (getattr(graph, role) if "y" in private else graph.labelled(role) for role in ROLES)
+    degrees, degrees_said = _population_degrees(graph) if adjacency.unit is Unit.NODE else (None, "")
+    public = Public(
+        num_nodes=graph.num_nodes,
+        num_features=graph.num_features,
+        num_classes=graph.num_classes,
+        undirected=graph.undirected,
+        x=None if "x" in private else graph.x,
+        y=None if "y" in private else graph.y,
+        adj=None if "edges" in private else graph.adj,
+        train=train,
+        val=val,
+        test=test,
+        degrees=degrees,
+        degrees_said=degrees_said,
+        _learnt=kept,
+        beside=None if graph.beside is None else graph.beside._seen,
+    )
+    return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
+
+
+def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:
+    """How many training ids each id points to in the population, as the data holder states, and how; or nothing."""
+    if graph.degrees is not None:
+        return graph.degrees, _STATED
+    return (out_degrees(graph), _COUNTED) if graph.every_id_present else (None, "")
+
+
+def out_degrees(graph: Graph) -> Ids:
+    """How many training ids each id sends an arc to here, int64 [n]."""
+    of_training = np.repeat(graph.train.numpy(), np.diff(graph.adj.indptr))
+    return np.bincount(graph.adj.indices[of_training], minlength=graph.num_nodes)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse(part: str) -> NoReturn:
+    raise PrivateAccess(f"the {part} are private here; ask for them through Session.release")

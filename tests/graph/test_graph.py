@@ -23,7 +23,7 @@ from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess,
 from graphveil.evidence.game import Pair
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed, out_degrees
 from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -696,7 +696,7 @@ def test_degrees_are_public_only_where_somebody_says_so() -> None:
 
 def test_stated_degrees_do_not_depend_on_who_is_present() -> None:
     whole, node = small().random_split(), Adjacency.of("node")
-    degrees = whole._out_degrees()
+    degrees = out_degrees(whole)
     for gone in range(whole.num_nodes):
         there = blanked(whole, gone).with_degrees(degrees).seal(node)[0]
         assert np.array_equal(there.out_degrees(), degrees)

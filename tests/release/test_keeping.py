@@ -267,7 +267,12 @@ class TestStopped:
     def test_a_real_interrupt(self, words: list[str], tmp_path: Path) -> None:
         argv = [*TRAIN[:-1], "1000000", *words, "--out", str(tmp_path / "model")]
         running = subprocess.Popen(
-            [sys.executable, "-m", "graphveil", *argv], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "graphveil", *argv],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Whoever runs in the background of a shell ignores Ctrl-C, and so would this.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         until = time.monotonic() + 60
         while not entries(tmp_path) and running.poll() is None and time.monotonic() < until:

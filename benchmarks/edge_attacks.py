@@ -30,7 +30,7 @@ from graphveil.evidence.attacks.lpa import Lpa
 from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Target
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method, Serves
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.release.certificate import Release, class_f1, score
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
@@ -237,7 +237,7 @@ def elsewhere(target: Target, release: Release, graph: Graph) -> tuple[Target, R
     """What a release says about another private graph, at that graph's own expense, as the target of attacks."""
     # The noise of training must not come again.
     there = replace(target, graph=graph, seed=1_000 + target.seed)
-    if release.method.serves is Serves.RELEASED:
+    if release.method.reads is PredictionReads.RELEASED:
         return there, gv.infer(release, graph, epsilon=target.epsilon, delta=target.delta, seed=there.seed)
     return there, replace(release, _graph=graph)
 

@@ -174,7 +174,7 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
             found[name] = told(each.on(scene))
     if cell.part == "control":
         other = figure_target(second, cell).release()
-        blind = replace(scene, release=other, told=answers(other, scene.graph, cell.seed))
+        blind = replace(scene, release=other, posteriors=answers(other, scene.graph, cell.seed))
         found["private_nodes: model of others"] = told(PrivateNodes().on(blind))
     epsilon = scene.release.certificate.epsilon
     result = {

@@ -120,7 +120,7 @@ def all_labels(strength: float, queries: int) -> float:
 
 def baselines(graph: Graph, scale: str, queries: int, seed: int, recipe: SageRecipe) -> Iterator[tuple[str, float]]:
     """(name, test accuracy) of B1, B2, B3, and of B4 for every lambda."""
-    public, classes = graph.beside, graph.num_classes
+    public, classes = graph.public_graph, graph.num_classes
     assert public is not None
     scaling = Scaling.fit(public.x, scale)
     ours, theirs = scaling(graph.x), scaling(public.x)

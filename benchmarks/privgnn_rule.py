@@ -37,7 +37,7 @@ def measure(epsilons: tuple[float, ...], item: tuple[str, int, Setting]) -> list
     dataset, seed, (name, value) = item
     constants = {**CHOSEN, name: value}
     graph = gv.datasets.load(dataset, split="two_graphs", seed=seed)
-    public = graph.beside
+    public = graph.public_graph
     assert public is not None
     asked = public.train.nonzero().flatten()
     kept = []

@@ -109,7 +109,7 @@ def main() -> None:
     torch.set_num_threads(words.threads)
     numba.set_num_threads(words.threads)
     graph = gv.datasets.load("computers").split_public(PRIVATE, ASK, TEST)
-    beside = graph.beside
+    beside = graph.public_graph
     assert beside is not None
     public = (beside.x, beside.adj)
     known = Known(graph.x, graph.y, graph.adj, graph.num_classes)

@@ -29,7 +29,7 @@ def never_seen(scene: Scene) -> Scene:
     """The same, but asked of a model that was made of other people: nothing of these nodes can be in it."""
     others = communities(240, 1, width=40, lift=1.0).random_split(0.25, 0.0, 0.75, seed=0)
     release = replace(scene.target, graph=others, seed=5).release()
-    return replace(scene, release=release, told=answers(release, scene.graph, 5))
+    return replace(scene, release=release, posteriors=answers(release, scene.graph, 5))
 
 
 @lru_cache

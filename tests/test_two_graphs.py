@@ -24,9 +24,9 @@ from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, U
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Beside, Public
+from graphveil.graph.sealing import Public, PublicGraph
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
 
@@ -36,7 +36,7 @@ class Student(Method):
     """Reads one noisy number of the private graph, and labels public nodes by their features and their in-degree."""
 
     units = frozenset({Unit.NODE})
-    serves = Serves.PUBLIC_GRAPH
+    reads = PredictionReads.PUBLIC_GRAPH
     needs_public = True
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
@@ -44,12 +44,12 @@ class Student(Method):
         return Plan(adjacency, reading, (Step("sum", act, act.curve(1), 1, why=""),))
 
     def fit(self, session: Session) -> State:
-        asked = session.public.public_graph()
+        asked = session.public.require_public_graph()
         session.release("sum", lambda _: _Nothing())
         return {"weights": asked.x[asked.ask].T[:, : session.public.num_classes].contiguous()}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
-        return x @ state["weights"] + torch.from_numpy(heard.in_degrees()).float()[:, None]
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
+        return x @ state["weights"] + torch.from_numpy(visible_arcs.in_degrees()).float()[:, None]
 
 
 class _Nothing:
@@ -75,8 +75,8 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def beside(graph: Graph) -> Graph:
-    assert graph.beside is not None
-    return graph.beside
+    assert graph.public_graph is not None
+    return graph.public_graph
 
 
 def rows(graph: Graph) -> set[tuple[float, ...]]:
@@ -202,7 +202,7 @@ class TestDrawing:
 
 class TestBringingYourOwn:
     def test_fields_agree_or_are_refused(self, whole: Graph, two: Graph) -> None:
-        private, public = replace(two, beside=None), beside(two)
+        private, public = replace(two, public_graph=None), beside(two)
         for wrong, words in (
             (private, "another graph"),
             (two, "another graph"),
@@ -224,7 +224,7 @@ class TestBringingYourOwn:
         assert bool(graph.with_public(beside(two)).train.all())
 
     def test_the_budget_is_that_of_the_private_graph(self, two: Graph) -> None:
-        assert two.fingerprint() == replace(two, beside=None).fingerprint()
+        assert two.fingerprint() == replace(two, public_graph=None).fingerprint()
 
     def test_two_graphs_have_two_names(self, two: Graph) -> None:
         assert beside(replace(two, name="g").with_public(replace(beside(two), name="g"))).name == "g-public"
@@ -267,17 +267,17 @@ class TestBringingYourOwn:
     def test_a_folder_holds_one_graph(self, two: Graph, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="one graph"):
             gv.pack(two, tmp_path / "packed")
-        folder = gv.pack(replace(two, beside=None), tmp_path / "packed")
+        folder = gv.pack(replace(two, public_graph=None), tmp_path / "packed")
         again = gv.open_packed(folder).with_public(beside(two))
         assert again.fingerprint() == two.fingerprint()
-        assert again.beside is not None
+        assert again.public_graph is not None
 
 
 class TestWhatMethodsSee:
     def test_features_and_arcs_but_never_labels(self, two: Graph) -> None:
         for unit in Unit:
             public, _ = two.seal(Adjacency.of(unit))
-            seen = public.public_graph()
+            seen = public.require_public_graph()
             assert set(vars(seen)) == {"x", "adj", "ask"}
             assert seen.x is beside(two).x
             assert seen.adj is beside(two).adj
@@ -286,13 +286,15 @@ class TestWhatMethodsSee:
 
     def test_it_is_the_same_object_each_time(self, two: Graph) -> None:
         """Or nothing that was learnt from it would be found again."""
-        assert two.seal(Adjacency.of("node"))[0].beside is two.seal(Adjacency.of("edge"))[0].beside
+        assert two.seal(Adjacency.of("node"))[0].public_graph is two.seal(Adjacency.of("edge"))[0].public_graph
 
     def test_what_was_learnt_beside_one_public_graph_is_not_taken_for_another(self, two: Graph) -> None:
         public, _ = two.seal(Adjacency.of("node"))
-        assert public.learnt("size", lambda: public.public_graph().num_nodes) == 1000
-        other = replace(public, beside=Beside(torch.ones(2, 32), Csr.empty(2), torch.ones(2, dtype=torch.bool)))
-        assert other.learnt("size", lambda: other.public_graph().num_nodes) == 2
+        assert public.cache_public("size", lambda: public.require_public_graph().num_nodes) == 1000
+        other = replace(
+            public, public_graph=PublicGraph(torch.ones(2, 32), Csr.empty(2), torch.ones(2, dtype=torch.bool))
+        )
+        assert other.cache_public("size", lambda: other.require_public_graph().num_nodes) == 2
 
     def test_absence_is_told_before_the_ledger_is_touched(self, whole: Graph, tmp_path: Path) -> None:
         graph, book = whole.random_split(), gv.Ledger(tmp_path / "ledger.db")
@@ -325,7 +327,7 @@ class TestPredicting:
 
     def test_the_private_graph_is_not_taken_for_a_public_one(self, release: gv.Release, two: Graph) -> None:
         with pytest.raises(Unsupported, match="private graph of the training"):
-            release.predict(replace(two, beside=None))
+            release.predict(replace(two, public_graph=None))
 
     @pytest.mark.usefixtures("known")
     def test_a_saved_release_asks_for_the_public_graph(self, release: gv.Release, two: Graph, tmp_path: Path) -> None:
@@ -371,9 +373,9 @@ class TestScores:
         half = public.test & (torch.arange(public.num_nodes) % 2 == 0)
         graph = two.with_public(public.with_split(public.train, half, public.test & ~half, "mine"))
         release = gv.train(graph, gv.methods.DpSgd(steps=1), noise=1.0, delta=1e-5, unit="node", seed=0)
-        assert scores(release, graph)[0] == release.evaluate("val", graph.beside)
+        assert scores(release, graph)[0] == release.evaluate("val", graph.public_graph)
         public_view, _ = graph.seal(Adjacency.of("node"))
-        assert torch.equal(public_view.public_graph().ask, public.train)
+        assert torch.equal(public_view.require_public_graph().ask, public.train)
 
     def test_released_predictions_are_scored_where_they_are(self, whole: Graph, two: Graph) -> None:
         graph = whole.random_split().with_public(beside(two))
@@ -388,7 +390,7 @@ class TestScores:
         assert record.result is not None
         graph = datasets.load("social", split="two_graphs", seed=2)
         release = gv.train(graph, gv.methods.DpSgd(steps=3), epsilon=2, delta=1e-5, unit="node", seed=2)
-        expected = release.evaluate("test", graph.beside)
+        expected = release.evaluate("test", graph.public_graph)
         assert record.result.test.model_dump(exclude={"rare_f1", "precision"}) == pytest.approx(expected)
 
     @pytest.mark.usefixtures("known")
@@ -496,4 +498,4 @@ def test_blanking_a_private_node_leaves_the_public_graph_as_it_is() -> None:
         == beside(Sketch.random(np.random.default_rng(1), True).beside_public()).fingerprint()
     )
     public, _ = here.seal(Adjacency.of("node"))
-    assert there.sealed(public).public.public_graph() is public.public_graph()
+    assert there.sealed(public).public.require_public_graph() is public.require_public_graph()

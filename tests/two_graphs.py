@@ -29,9 +29,9 @@ def pair(seed: int = 0) -> Graph:
 def known_and_public(words: bool) -> tuple[Known, Tensor, Csr]:
     """The pair as teachers read it: the private graph, public features and public arcs; binary features if `words`."""
     graph = pair()
-    assert graph.beside is not None
-    private, public = ((x > 0).float() if words else x for x in (graph.x, graph.beside.x))
-    return Known(private, graph.y.clone(), graph.adj, graph.num_classes), public, graph.beside.adj
+    assert graph.public_graph is not None
+    private, public = ((x > 0).float() if words else x for x in (graph.x, graph.public_graph.x))
+    return Known(private, graph.y.clone(), graph.adj, graph.num_classes), public, graph.public_graph.adj
 
 
 def questions(count: int = 6) -> tuple[list[Ids], Ids]:

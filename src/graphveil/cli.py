@@ -398,7 +398,7 @@ def infer(
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
     from graphveil.core import rounded
-    from graphveil.methods.bases.method import Serves
+    from graphveil.methods.bases.method import PredictionReads
     from graphveil.release.keeping import accountable
 
     _require_files(None, out, ledger)
@@ -412,7 +412,7 @@ def infer(
                 "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
             )
         graph = _public_graph(public_edges, public_nodes, directed, clean, None, 0)
-    elif loaded.method.serves is Serves.PUBLIC_GRAPH and (edges is not None or packed is not None):
+    elif loaded.method.reads is PredictionReads.PUBLIC_GRAPH and (edges is not None or packed is not None):
         raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
     elif dataset is not None or edges is not None or packed is not None:
         with _progress(quiet):
@@ -432,9 +432,9 @@ def infer(
             cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
             if spent.guarantees[0].releases > 1:
                 cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
-        elif graph is not None and loaded.method.serves is Serves.RELEASED:
+        elif graph is not None and loaded.method.reads is PredictionReads.RELEASED:
             cost += "; predictions are for the graph as it was in training, the edges given now were not read"
-        elif graph is not None and loaded.method.serves is Serves.HELD_OUT and bool(graph.train.any()):
+        elif graph is not None and loaded.method.reads is PredictionReads.HELD_OUT and bool(graph.train.any()):
             cost += (
                 f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split "
                 "none: a graph that the model was not trained on)"

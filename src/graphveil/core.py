@@ -316,7 +316,7 @@ class Curve(Described):
         """The Renyi orders that a published bound is read at; `None` leaves them to the accountant."""
         return None
 
-    def plainly(self) -> bool:
+    def mironov_conversion(self) -> bool:
         """Whether a published bound turns Renyi orders into epsilon by Mironov 2017, Proposition 3, which is looser."""
         return False
 

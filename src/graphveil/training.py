@@ -93,7 +93,7 @@ def infer(
     _require_kinds(graph, method, ledger)
     if type(method).serve is Method.serve:
         raise Unsupported(
-            f"{method.name()} predicts from {method.serves.value}: call release.predict(graph), which is free"
+            f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), which is free"
         )
     _require_same_shape(release, graph)
     unit, reading = plan.adjacency.unit, plan.reading
@@ -191,13 +191,13 @@ def _run(
     parents = (*_graph_parents(graph, adjacency), *weights)
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
-    require_alike(lambda: "" if graph.beside is None else graph.beside.fingerprint(), "public graphs")
+    require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
     public, sealed = graph.seal(adjacency)
     if not bool(public.train.any()):
         known = "" if public.y is None else " with a label"
         raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
     if method.needs_public:
-        public.public_graph()
+        public.require_public_graph()
     spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
     plans = plan_of(method, public, adjacency, charged)
     chosen = agreed(lambda: choose_noise(plans, epsilon, noise, spend))
@@ -241,7 +241,7 @@ def _noted(words: str, told: type[BaseException] | tuple[()] = ()) -> Iterator[N
 
 def _graph_parents(graph: Graph, adjacency: Adjacency) -> list[Certificate]:
     """The certificates of the releases that told the graph's edges, or those of the public graph beside it."""
-    lines = [each.lineage for each in (graph, graph.beside) if each is not None and each.lineage is not None]
+    lines = [each.lineage for each in (graph, graph.public_graph) if each is not None and each.lineage is not None]
     parents = [Certificate.from_json(line.certificate) for line in lines]
     if graph.lineage is not None and parents[0].plan.adjacency != adjacency:
         raise Unsupported(
@@ -314,7 +314,9 @@ def _provenance(
         seed=seed,
         version=version("graphveil"),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        public="" if graph.beside is None else f"{graph.beside.name}, {graph.beside.num_nodes:,} nodes",
+        public=""
+        if graph.public_graph is None
+        else f"{graph.public_graph.name}, {graph.public_graph.num_nodes:,} nodes",
         public_graph_digest=graph.public_graph_digest(),
         run=secrets.token_hex(16),
         method=described_method(method),

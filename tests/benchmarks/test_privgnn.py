@@ -26,7 +26,7 @@ def test_baselines_learn_and_the_oracle_tells_less_with_more_noise() -> None:
 
 
 def test_with_true_labels_the_network_is_the_student() -> None:
-    public = pair().beside
+    public = pair().public_graph
     assert public is not None
     x, ids = unit_rows(public.x), public.train.nonzero().flatten().numpy()
     labels = public.y[public.train]
@@ -40,14 +40,14 @@ def test_with_true_labels_the_network_is_the_student() -> None:
 
 def test_two_graphs_side_by_side_share_no_arc() -> None:
     graph = pair()
-    assert graph.beside is not None
-    joint = side_by_side(graph.adj, graph.beside.adj)
+    assert graph.public_graph is not None
+    joint = side_by_side(graph.adj, graph.public_graph.adj)
     ours = np.arange(joint.num_nodes) < graph.num_nodes
-    for part, inside in ((graph.adj, ours), (graph.beside.adj, ~ours)):
+    for part, inside in ((graph.adj, ours), (graph.public_graph.adj, ~ours)):
         kept = joint.within(inside)
         assert np.array_equal(kept.indptr, part.indptr)
         assert np.array_equal(kept.indices, part.indices)
-    assert joint.num_arcs == graph.adj.num_arcs + graph.beside.adj.num_arcs
+    assert joint.num_arcs == graph.adj.num_arcs + graph.public_graph.adj.num_arcs
 
 
 def test_the_oracle_gives_soft_labels() -> None:

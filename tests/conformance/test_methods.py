@@ -24,7 +24,7 @@ from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -390,7 +390,9 @@ def test_unspoken_use_of_out_degrees_is_found() -> None:
 # --- Prediction: nodes outside training hear one another and no training node. ---
 
 
-@pytest.mark.parametrize(("method", "adjacency"), [case for case in CASES if case.values[0].serves is Serves.HELD_OUT])
+@pytest.mark.parametrize(
+    ("method", "adjacency"), [case for case in CASES if case.values[0].reads is PredictionReads.HELD_OUT]
+)
 def test_predictions_outside_training_read_no_training_node(method: Method, adjacency: Adjacency) -> None:
     """Features, labels and every arc of the training nodes are others: nobody else's probabilities move."""
     rng = np.random.default_rng(3)
@@ -457,8 +459,8 @@ def without_record(sketch: Sketch, node: int, adjacency: Adjacency) -> Sketch:
 def shown(public: Public) -> dict[str, Any]:
     """All that a public view holds, as plain values."""
     parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
-    beside = public.public_graph()
-    parts |= {"beside": [beside.x, beside.adj.edge_index(), beside.ask], "_learnt": None}
+    beside = public.require_public_graph()
+    parts |= {"beside": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None}
     return {name: _plain(part) for name, part in parts.items()}
 
 

@@ -73,15 +73,15 @@ def test_asking_once_is_a_short_cut_that_changes_nothing(graph: Graph) -> None:
     """A plan of one release is played without running the method again: the same evidence as if it were run."""
     quick = game(graph, small(hops=1))
     public, here, there = quick.pair.worlds(EDGE)
-    told = []
+    ratios = []
     for seed in (3, 4):
         witness = Witness(public, here, (here, there), quick.plan, Seeded(seed))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(quick.chance)
             with pytest.raises(AllTold):
                 quick.method.fit(witness)
-        told.append(witness.told)
-    assert quick.told(True, [3, 4]).tolist() == told
+        ratios.append(witness.log_ratio)
+    assert quick.log_ratios(True, [3, 4]).tolist() == ratios
 
 
 def test_nothing_is_played_twice(graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_played_twice(graph: Graph, tmp_path: Path, monkeypatch: pyte
     assert all(path.stat().st_mode & 0o077 == 0 for path in (folder, *files))
     lost = files[0].read_bytes()
     files[0].write_text("damaged")
-    monkeypatch.setattr(Game, "told", counted := _Counted())
+    monkeypatch.setattr(Game, "log_ratios", counted := _Counted())
     again = played.play(70, 0, folder)
     assert counted.runs in (64, 6)
     assert files[0].read_bytes() == lost
@@ -101,17 +101,17 @@ def test_nothing_is_played_twice(graph: Graph, tmp_path: Path, monkeypatch: pyte
 
 
 class _Counted:
-    """`Game.told`, counting the runs."""
+    """`Game.log_ratios`, counting the runs."""
 
     def __init__(self) -> None:
-        self.runs, self._told = 0, Game.told
+        self.runs, self._log_ratios = 0, Game.log_ratios
 
     def __get__(self, game: Game, _: type) -> object:
-        def told(present: bool, seeds: list[int]) -> object:
+        def counted(present: bool, seeds: list[int]) -> object:
             self.runs += len(seeds)
-            return self._told(game, present, seeds)
+            return self._log_ratios(game, present, seeds)
 
-        return told
+        return counted
 
 
 def test_a_key_follows_everything_that_matters(graph: Graph) -> None:
@@ -142,7 +142,7 @@ def test_noise_that_comes_again_gives_the_graph_away(graph: Graph, period: int) 
         witness = Witness(public, used, (here, there), played.plan, Again(0))
         with pytest.raises(AllTold):
             played.method.fit(witness)
-        assert witness.told == said
+        assert witness.log_ratio == said
 
 
 def test_what_follows_the_last_release_is_not_run(graph: Graph) -> None:
@@ -151,7 +151,7 @@ def test_what_follows_the_last_release_is_not_run(graph: Graph) -> None:
             session.release("hop", _rows)
             raise AssertionError("post-processing was run")
 
-    assert len(game(graph, Tired(hops=1)).told(True, [0, 1])) == 2
+    assert len(game(graph, Tired(hops=1)).log_ratios(True, [0, 1])) == 2
 
 
 def _rows(sealed: gv.Sealed) -> object:

@@ -718,8 +718,8 @@ def test_degrees_are_stated_of_one_split_and_one_set_of_arcs() -> None:
 
 
 def beside(graph: Graph) -> Graph:
-    assert graph.beside is not None
-    return graph.beside
+    assert graph.public_graph is not None
+    return graph.public_graph
 
 
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor, lambda rows: np.array(rows, dtype=np.uint8)])
@@ -910,7 +910,7 @@ class TestLearnt:
             for seed in (0, 0, 1, 1, 0):
                 torch.manual_seed(seed)
                 before = torch.get_rng_state()
-                public.learnt("draw", build)
+                public.cache_public("draw", build)
                 assert torch.equal(torch.get_rng_state(), before), "the stream goes on as if nothing was drawn"
         assert len(calls) == 3
         assert calls[0] == calls[2] != calls[1]
@@ -918,8 +918,8 @@ class TestLearnt:
     def test_other_labels_features_masks_or_units_share_nothing(self) -> None:
         graph = gv.datasets.load("chain-s")
         public, _ = graph.seal(Adjacency.of("edge"))
-        assert public.learnt("what", lambda: 1) == 1
-        assert graph.seal(Adjacency.of("edge"))[0].learnt("what", lambda: 2) == 1
+        assert public.cache_public("what", lambda: 1) == 1
+        assert graph.seal(Adjacency.of("edge"))[0].cache_public("what", lambda: 2) == 1
         others = [
             replace(public, y=public.labels().clone()),
             replace(public, train=public.val, val=public.train),
@@ -927,4 +927,4 @@ class TestLearnt:
             graph.random_split(seed=9).seal(Adjacency.of("edge"))[0],
         ]
         for number, other in enumerate(others):
-            assert other.learnt("what", lambda number=number: 10 + number) == 10 + number
+            assert other.cache_public("what", lambda number=number: 10 + number) == 10 + number

@@ -137,7 +137,7 @@ def test_directions_mirror_each_other(curve: Curve) -> None:
 @pytest.mark.parametrize("curve", FINITE, ids=str)
 def test_many_uses_cost_less_than_their_sum_and_no_more_when_settled_before(curve: Curve) -> None:
     together = accounting.epsilon(plan_of((curve, 6)), 1e-5)
-    chosen = accounting.epsilon_of_chosen([plan_of((curve, 1)) for _ in range(6)], 2.0, 1e-5)
+    chosen = accounting.adaptive_epsilon([plan_of((curve, 1)) for _ in range(6)], 2.0, 1e-5)
     if curve.deltas(np.zeros(1)) is not None:  # a published bound at orders of its own is looser than ours at one
         assert together <= chosen
     assert chosen <= 6 * accounting.epsilon(plan_of((curve, 1)), 1e-5 / 420) + 1e-9

@@ -46,14 +46,14 @@ def test_it_labels_the_public_graph_much_better_than_chance_at_epsilon_one() -> 
     graph = two_graphs()
     release = gv.train(graph, Census(), epsilon=1, unit="node", seed=0)
     assert release.certificate.epsilon <= 1
-    largest = float(torch.bincount(graph.beside.y[graph.beside.test]).max() / graph.beside.test.sum())
+    largest = float(torch.bincount(graph.public_graph.y[graph.public_graph.test]).max() / graph.public_graph.test.sum())
     assert release.evaluate("test")["accuracy"] > largest + 0.2
 
 
 def test_labels_of_the_public_graph_are_not_read() -> None:
     graph = two_graphs()
-    assert graph.beside is not None
-    other = replace(graph.beside, y=(graph.beside.y + 1) % graph.num_classes)
+    assert graph.public_graph is not None
+    other = replace(graph.public_graph, y=(graph.public_graph.y + 1) % graph.num_classes)
     first, second = (
         gv.train(g, Census(), noise=1.0, unit="node", seed=3).state for g in (graph, graph.with_public(other))
     )

@@ -13,7 +13,7 @@ from graphveil.datasets.synthetic import social
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public
 from graphveil.nn.fit import Sweeps
-from graphveil.nn.folds import Chorus, Folds
+from graphveil.nn.folds import Folds, MlpEnsemble
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_parts_share_out_the_training_nodes(graph: Graph) -> None:
     counts = torch.bincount(folds.parts[graph.train])
     assert torch.equal(folds.parts >= 0, graph.train)
     assert int(counts.max() - counts.min()) <= 1
-    assert sum(len(chorus.inner) for chorus in folds.choirs) == len(counts) == 4
+    assert sum(len(ensemble.inner) for ensemble in folds.ensembles) == len(counts) == 4
 
 
 def test_no_label_touches_the_belief_of_its_own_node(graph: Graph) -> None:
@@ -49,20 +49,20 @@ def test_no_label_touches_the_belief_of_its_own_node(graph: Graph) -> None:
 
 def test_networks_do_not_hear_each_other() -> None:
     torch.manual_seed(0)
-    chorus, x, y = Chorus(3, (5, 4, 2)), torch.randn(7, 3, 5), torch.randint(2, (7, 3))
-    cross_entropy(chorus(x).flatten(0, 1), y.flatten(), reduction="sum").backward()
-    assert chorus.inner.grad is not None
-    alone = chorus.inner.detach()[1].requires_grad_()
-    scores = torch.relu(x[:, 1] @ alone + chorus.inner_bias[1]) @ chorus.outer[1] + chorus.outer_bias[1]
-    torch.testing.assert_close(chorus(x)[:, 1], scores)
+    ensemble, x, y = MlpEnsemble(3, (5, 4, 2)), torch.randn(7, 3, 5), torch.randint(2, (7, 3))
+    cross_entropy(ensemble(x).flatten(0, 1), y.flatten(), reduction="sum").backward()
+    assert ensemble.inner.grad is not None
+    alone = ensemble.inner.detach()[1].requires_grad_()
+    scores = torch.relu(x[:, 1] @ alone + ensemble.inner_bias[1]) @ ensemble.outer[1] + ensemble.outer_bias[1]
+    torch.testing.assert_close(ensemble(x)[:, 1], scores)
     cross_entropy(scores, y[:, 1], reduction="sum").backward()
-    torch.testing.assert_close(chorus.inner.grad[1], alone.grad)
+    torch.testing.assert_close(ensemble.inner.grad[1], alone.grad)
 
 
 def test_weights_travel(graph: Graph) -> None:
     folds, public = fitted(graph)
     back = Folds.restore(folds.state(), public)
-    everyone = torch.cat([chorus.log_posteriors(graph.x) for chorus in folds.choirs]).mean(dim=0)
+    everyone = torch.cat([ensemble.log_posteriors(graph.x) for ensemble in folds.ensembles]).mean(dim=0)
     torch.testing.assert_close(back.log_beliefs(graph.x), everyone.log_softmax(dim=1))
 
 

@@ -82,7 +82,7 @@ def test_an_answer_is_the_same_in_every_batch_and_leaves_torchs_stream_alone(wor
 
 def test_voters_are_right_where_classes_are_apart() -> None:
     known, x, adj = known_and_public(words=False)
-    beside = pair().beside
+    beside = pair().public_graph
     assert beside is not None
     chosen, asked = questions(100)
     found = VotingTeachers(View.of(x, adj, 6), x, adj).answers(known, chosen, asked, 0)

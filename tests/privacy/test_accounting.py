@@ -351,18 +351,18 @@ class TestChosenPlans:
 
         assert self.worst_delta(composed) > 1.4 * self.DELTA
         assert self.worst_delta(composed, 2.014) > self.DELTA
-        chosen = self.worst_delta(lambda plans: accounting.epsilon_of_chosen(plans, self.BUDGET, self.DELTA))
+        chosen = self.worst_delta(lambda plans: accounting.adaptive_epsilon(plans, self.BUDGET, self.DELTA))
         assert 0 < chosen <= self.DELTA
 
     def test_one_plan_costs_what_it_costs_alone(self) -> None:
         plan, free = plan_of(*TestComposition.CLAIMS), plan_of()
-        assert accounting.epsilon_of_chosen([], 2.0, 1e-5) == 0
-        assert accounting.epsilon_of_chosen([free, plan, free], 2.0, 1e-5) == accounting.epsilon(plan, 1e-5)
+        assert accounting.adaptive_epsilon([], 2.0, 1e-5) == 0
+        assert accounting.adaptive_epsilon([free, plan, free], 2.0, 1e-5) == accounting.epsilon(plan, 1e-5)
 
     @pytest.mark.parametrize("budget", [0.5, 2.0, 8.0])
     def test_several_cost_no_less_than_if_they_were_settled_before(self, budget: float) -> None:
         plans = [plan_of(claim) for claim in TestComposition.CLAIMS]
-        assert accounting.epsilon_of_chosen(plans, budget, 1e-5) >= accounting.epsilon(merged(plans), 1e-5)
+        assert accounting.adaptive_epsilon(plans, budget, 1e-5) >= accounting.epsilon(merged(plans), 1e-5)
 
     @pytest.mark.parametrize("budget", [1.0, 2.0, 8.0])
     @pytest.mark.parametrize(("rate", "low", "high"), [(1.0, 0.95, 0.97), (0.2, 0.84, 0.87)], ids=["all", "sampled"])
@@ -371,19 +371,19 @@ class TestChosenPlans:
             return plan_of((PoissonCurve(GaussianCurve(mu), rate), times))
 
         mu = brentq(
-            lambda mu: accounting.epsilon_of_chosen([plan(mu, 8)] * 8, budget, 1e-5) - budget, 1e-3, 4, xtol=1e-4
+            lambda mu: accounting.adaptive_epsilon([plan(mu, 8)] * 8, budget, 1e-5) - budget, 1e-3, 4, xtol=1e-4
         )
         assert low * budget < accounting.epsilon(plan(mu, 64), 1e-5) < high * budget
 
     def test_pure_epsilons_add_up_in_full_and_no_further(self) -> None:
         plans = [plan_of((PureCurve(1.0), 1))] * 4
-        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) == pytest.approx(4.0, abs=1e-3)
-        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) <= 4.0
+        assert accounting.adaptive_epsilon(plans, 4.0, 1e-5) == pytest.approx(4.0, abs=1e-3)
+        assert accounting.adaptive_epsilon(plans, 4.0, 1e-5) <= 4.0
 
     def test_what_cannot_be_resolved_or_protects_nothing_is_infinite(self) -> None:
         sampled = plan_of((PoissonCurve(GaussianCurve(1.0), 0.1), 20))
-        assert accounting.epsilon_of_chosen([sampled] * 2, 2.0, 1e-12) == math.inf
-        assert accounting.epsilon_of_chosen([sampled, plan_of((ExposedCurve(), 1))], 2.0, 1e-5) == math.inf
+        assert accounting.adaptive_epsilon([sampled] * 2, 2.0, 1e-12) == math.inf
+        assert accounting.adaptive_epsilon([sampled, plan_of((ExposedCurve(), 1))], 2.0, 1e-5) == math.inf
 
     @pytest.mark.parametrize(
         "curve", [PureCurve(1.0), LaplaceCurve(0.5), PoissonCurve(GaussianCurve(0.5), 0.2)], ids=str
@@ -418,7 +418,7 @@ class TestChosenPlans:
             accounting._renyi_epsilon([accounting._claims(plan.steps) for plan in plans], 4.0, 1e-5),
             accounting._summed_epsilon([accounting._claims(plan.steps) for plan in plans], 1e-6, math.inf),
         )
-        assert accounting.epsilon_of_chosen(plans, 4.0, 1e-5) == everything
+        assert accounting.adaptive_epsilon(plans, 4.0, 1e-5) == everything
 
     @pytest.mark.parametrize(("times", "share", "finite"), [(1, 0.04, True), (1, 0.06, False), (3, 0.02, False)])
     def test_what_renyi_divergences_leave_out_is_paid_for(

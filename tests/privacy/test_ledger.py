@@ -117,7 +117,7 @@ class TestBooks:
         """What exceeds it by a millionth is refused, what meets it exactly is not."""
         plan = plan_of((GaussianCurve(0.2), 1))
         # The budget fixes the order of the Renyi rule, and so does not move the Gaussian one, which is the least here.
-        cost = accounting.epsilon_of_chosen([plan] * plans, 1.0, DELTA)
+        cost = accounting.adaptive_epsilon([plan] * plans, 1.0, DELTA)
         for share, covered in ((1.0, True), (1 - 1e-6, False), (1 - 1e-12, False)):
             book = Ledger(tmp_path / f"{share}.db")
             book.open(graph, "node", epsilon=cost * share, delta=DELTA)
@@ -194,7 +194,7 @@ class TestAccounting:
     def test_others_can_write_while_a_total_is_computed(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        total, held = accounting.epsilon_of_chosen, []
+        total, held = accounting.adaptive_epsilon, []
 
         def slow(*arguments: Any) -> float:
             with closing(sqlite3.connect(ledger.path, timeout=0, isolation_level=None)) as database:
@@ -203,7 +203,7 @@ class TestAccounting:
                 held[-1] = 1
             return total(*arguments)
 
-        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        monkeypatch.setattr(accounting, "adaptive_epsilon", slow)
         ledger.reserve(graph, plan_of((GaussianCurve(0.0625), 1)))
         assert held == [1], "computed once, and the file was free"
         assert ledger.account(graph).entries == 1
@@ -214,18 +214,18 @@ class TestAccounting:
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch, others: int
     ) -> None:
         """Also if that never ends: then the last total is computed under the lock."""
-        total, came = accounting.epsilon_of_chosen, []
+        total, came = accounting.adaptive_epsilon, []
         rival = Ledger(ledger.path)
 
         def slow(plans: Sequence[Plan], *budget: float) -> float:
             if len(came) < others and not ledger_file._TURN.locked():
                 came.append(len(plans))
                 with monkeypatch.context() as patch:
-                    patch.setattr(accounting, "epsilon_of_chosen", total)
+                    patch.setattr(accounting, "adaptive_epsilon", total)
                     rival.reserve(graph, plan_of((GaussianCurve(0.125), 1)))
             return total(plans, *budget)
 
-        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        monkeypatch.setattr(accounting, "adaptive_epsilon", slow)
         entry = ledger.reserve(graph, plan_of((GaussianCurve(0.25), 1)))
         assert ledger.entries()[-1]["id"] == entry
         assert len(came) == min(others, ledger_module._TURNS)
@@ -237,7 +237,7 @@ class TestAccounting:
     ) -> None:
         """Others come each time, and the last of them takes what this plan would have needed."""
         mine, theirs = plan_of((GaussianCurve(0.25), 1)), plan_of((GaussianCurve(0.2), 1))
-        total, turns = accounting.epsilon_of_chosen, ledger_module._TURNS
+        total, turns = accounting.adaptive_epsilon, ledger_module._TURNS
         least, most = (total([theirs] * others + [mine], 1.0, DELTA) for others in (turns - 1, turns))
         book = Ledger(tmp_path / "ledger.db")
         book.open(graph, "node", epsilon=(least + most) / 2, delta=DELTA)
@@ -247,11 +247,11 @@ class TestAccounting:
             held.append(ledger_file._TURN.locked())
             if not held[-1]:
                 with monkeypatch.context() as patch:
-                    patch.setattr(accounting, "epsilon_of_chosen", total)
+                    patch.setattr(accounting, "adaptive_epsilon", total)
                     Ledger(book.path).reserve(graph, theirs)
             return total(plans, *budget)
 
-        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        monkeypatch.setattr(accounting, "adaptive_epsilon", slow)
         with pytest.raises(Overspent):
             book.reserve(graph, mine)
         assert held == [False] * turns + [True]
@@ -260,14 +260,14 @@ class TestAccounting:
     def test_a_budget_that_others_use_up_meanwhile_does_not_cover(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        total = accounting.epsilon_of_chosen
+        total = accounting.adaptive_epsilon
 
         def slow(*arguments: Any) -> float:
-            monkeypatch.setattr(accounting, "epsilon_of_chosen", total)
+            monkeypatch.setattr(accounting, "adaptive_epsilon", total)
             Ledger(ledger.path).reserve(graph, costing(2.9))
             return total(*arguments)
 
-        monkeypatch.setattr(accounting, "epsilon_of_chosen", slow)
+        monkeypatch.setattr(accounting, "adaptive_epsilon", slow)
         with pytest.raises(Overspent):
             ledger.reserve(graph, costing(2.0))
         assert ledger.account(graph).entries == 1
@@ -406,7 +406,7 @@ def test_racing_processes_use_the_budget_exactly(tmp_path: Path, graph: Graph) -
     """Eight processes ask five times each for a budget that holds nineteen: nineteen get it."""
     ledger = Ledger(tmp_path / "race.sqlite")
     nineteen = [plan_of((GaussianCurve(0.1), 1))] * 19
-    cap = accounting.epsilon_of_chosen(nineteen, 2.0, DELTA) * (1 + 1e-9)
+    cap = accounting.adaptive_epsilon(nineteen, 2.0, DELTA) * (1 + 1e-9)
     ledger.open(graph, "node", epsilon=cap, delta=DELTA)
     # Forked, because eight fresh interpreters would spend the test importing; each opens its own connection.
     context = multiprocessing.get_context("fork")

@@ -397,7 +397,7 @@ class TestSharedDisks:
 
     def test_two_hosts_spend_one_budget_once(self, tmp_path: Path, graph: Graph) -> None:
         """Two hosts share a disk and its locks, and not the memory in which a log has its index."""
-        cap = accounting.epsilon_of_chosen([small()] * 19, 2.0, DELTA) * (1 + 1e-9)
+        cap = accounting.adaptive_epsilon([small()] * 19, 2.0, DELTA) * (1 + 1e-9)
         (tmp_path / "disk").mkdir()
         book = Ledger(tmp_path / "disk" / "ledger.db")
         book.open(graph, "node", epsilon=cap, delta=DELTA)
@@ -420,7 +420,7 @@ class TestSharedDisks:
         assert book.account(graph).spent <= cap
 
     def test_two_paths_to_one_file_share_its_locks(self, tmp_path: Path, graph: Graph) -> None:
-        cap = accounting.epsilon_of_chosen([small()] * 11, 2.0, DELTA) * (1 + 1e-9)
+        cap = accounting.adaptive_epsilon([small()] * 11, 2.0, DELTA) * (1 + 1e-9)
         (tmp_path / "disk").mkdir()
         (tmp_path / "way").symlink_to(tmp_path / "disk")
         (tmp_path / "link.db").symlink_to(tmp_path / "way" / "ledger.db")
@@ -436,7 +436,7 @@ class TestSharedDisks:
 
     def test_threads_and_processes_share_the_budget_exactly(self, tmp_path: Path, graph: Graph) -> None:
         """A thread that closes the file must not give up the locks of another; children are forked in between."""
-        cap = accounting.epsilon_of_chosen([small()] * 19, 2.0, DELTA) * (1 + 1e-9)
+        cap = accounting.adaptive_epsilon([small()] * 19, 2.0, DELTA) * (1 + 1e-9)
         book = Ledger(tmp_path / "ledger.db")
         book.open(graph, "node", epsilon=cap, delta=DELTA)
         won: list[int] = []
@@ -727,7 +727,7 @@ class TestFirstVersion:
         assert [(item["method"], item["made"]) for item in entries][:3] == [("gap", "later")] * 3
         if not more:
             plans = [small(0.1), small(0.2), small(0.3)]
-            assert account.spent == accounting.epsilon_of_chosen(plans, 3.0, 1e-5)
+            assert account.spent == accounting.adaptive_epsilon(plans, 3.0, 1e-5)
 
     def test_it_is_read_and_rewritten_with_all_its_entries(
         self, database: sqlite3.Connection, tmp_path: Path, graph: Graph

@@ -339,7 +339,7 @@ class TestReleasedGraphs:
         gv.verify(folder, two)
         for beside in (replace(graph, x=graph.x + 1), None):
             with pytest.raises(InvalidInput, match="public graph"):
-                gv.verify(folder, replace(two, beside=beside))
+                gv.verify(folder, replace(two, public_graph=beside))
 
 
 class TestUnitsDoNotMix:

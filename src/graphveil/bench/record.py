@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from graphveil.core import Unit
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Serves
+from graphveil.methods.bases.method import PredictionReads
 from graphveil.release.certificate import Release
 
 SCHEMA = 1
@@ -53,7 +53,9 @@ def versions() -> dict[str, str]:
 
 def scored(release: Release, graph: Graph) -> Graph:
     """Whose nodes score a release: those of the public graph, where there is one that the method can label."""
-    return graph if graph.beside is None or release.method.serves is Serves.RELEASED else graph.beside
+    return (
+        graph if graph.public_graph is None or release.method.reads is PredictionReads.RELEASED else graph.public_graph
+    )
 
 
 def validating(subject: Graph, graph: Graph) -> str:

@@ -22,7 +22,7 @@ from graphveil.bench.record import forget_peak, peak_mb, scored, validating, ver
 from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
 from graphveil.core import GraphveilError, InvalidInput
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Serves
+from graphveil.methods.bases.method import PredictionReads
 from graphveil.release.certificate import Release, class_f1, score
 from graphveil.runtime.engine import HERE, Engine
 from graphveil.runtime.folders import write_whole
@@ -250,7 +250,7 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
 
 def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
-    if release.method.serves is Serves.RELEASED:
+    if release.method.reads is PredictionReads.RELEASED:
         there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
         spent, sound, predicted = there.certificate.epsilon, there.certificate.sound_epsilon, there.predict()
     else:

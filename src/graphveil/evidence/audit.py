@@ -31,9 +31,9 @@ from graphveil.training import choose_noise, default_delta, plan_of
 
 _PILOT = 20
 """A twentieth of the runs is played on each graph of every candidate pair; fresh runs audit the most telling one."""
-_LEAST = 16
+_PILOT_RUNS = 16
 """But at least so many."""
-_MOST = 50.0
+_CERTAIN = 50.0
 """Evidence beyond this is as good as certain: a pilot compares means, and one outlier must not decide."""
 
 
@@ -205,7 +205,7 @@ def judge(
     games = {name: game for name, pair in pairs.items() if (game := claim.game(pair, chance)) is not None}
     if not games:
         raise Unsupported(f"there are no neighbouring graphs on which {claim.method.name()} plans alike")
-    best = _most_telling(games, min(runs, max(runs // _PILOT, _LEAST)), pilot, folder)
+    best = _most_telling(games, min(runs, max(runs // _PILOT, _PILOT_RUNS)), pilot, folder)
     # Fresh runs: those of the pilot have chosen the pair.
     scores = games[best].play(runs // 2, final, folder)
     try:
@@ -223,6 +223,6 @@ def _most_telling(games: dict[str, Game], runs: int, seed: int, folder: Path | N
 
 def _gap(scores: Scores) -> float:
     """How far the means lie apart, in standard deviations."""
-    sides = [np.clip(side, -_MOST, _MOST) for side in (scores.present, scores.absent)]
+    sides = [np.clip(side, -_CERTAIN, _CERTAIN) for side in (scores.present, scores.absent)]
     spread = math.sqrt(sum(float(side.var()) for side in sides) / 2)
     return float(sides[0].mean() - sides[1].mean()) / max(spread, 1e-9)

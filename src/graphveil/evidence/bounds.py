@@ -33,7 +33,7 @@ _DRAWS = 5
 """Tied scores are put in order this many times."""
 _FEWEST = 16
 """A frequency of fewer events than this is not extrapolated to more runs."""
-_MOST = 2**24
+_MOST_EXTRAPOLATED = 2**24
 """No audit is extrapolated to more than this many times its runs."""
 
 Ceiling = Callable[[float, Floats], Floats]
@@ -667,7 +667,7 @@ def _needed(refutes: Callable[[float], bool] | None, runs: int) -> int | None:
     low, high = 1.0, 2.0
     while not refutes(high):
         low, high = high, high * 2
-        if high > _MOST:
+        if high > _MOST_EXTRAPOLATED:
             return None
     while high > 1.02 * low:
         middle = math.sqrt(low * high)

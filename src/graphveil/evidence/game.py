@@ -119,7 +119,7 @@ class Witness(Session):
         self._stop = stop
         self._noises: dict[int, Tensor] = {}
         """Sketches of all noises so far, if the first graph was used and if the second was, [2, k, 64] by size."""
-        self.told = 0.0
+        self.log_ratio = 0.0
         """How much likelier all answers are on the first graph, as a logarithm."""
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
@@ -129,9 +129,11 @@ class Witness(Session):
         with here.opened(), there.opened():
             plain = self._weigh is everything and type(act).evidence is Additive.evidence
             if plain and isinstance(act, Additive) and answer.is_floating_point():
-                self.told += self._of_sum(act, act.bounded(here, query), act.bounded(there, query), answer.double())
+                self.log_ratio += self._of_sum(
+                    act, act.bounded(here, query), act.bounded(there, query), answer.double()
+                )
             else:
-                self.told += self._weigh(act, here, there, query, answer, uses)
+                self.log_ratio += self._weigh(act, here, there, query, answer, uses)
         if self._stop and not any(self.left(step.name) for step in self.plan.steps):
             raise AllTold
         return answer
@@ -139,7 +141,7 @@ class Witness(Session):
     def _of_sum(self, act: Additive, high: Tensor, low: Tensor, answer: Tensor) -> float:
         """The evidence of a noisy sum, and certainty if its noise came before: then only one of the graphs fits."""
         rest, size = answer - low, answer.numel()
-        told = act.log_ratio(rest, high.double() - low)
+        ratios = act.log_ratio(rest, high.double() - low)
         noise = torch.stack([_sketch(answer - high), _sketch(rest)]).unsqueeze(1)
         before = self._noises.get(size, noise[:, :0])
         near, far = (noise - before).norm(dim=2)
@@ -147,9 +149,9 @@ class Witness(Session):
         # Fresh noise is never this close to another; float32 answers are no closer than this.
         again = (least < 1e-4 * noise[1].norm()) & (torch.maximum(near, far) > 10 * least)
         if bool(again.any()):
-            told = certain(float((far - near)[again][-1]))
+            ratios = certain(float((far - near)[again][-1]))
         self._noises[size] = torch.cat([before, noise], dim=1)
-        return told
+        return ratios
 
 
 def _sketch(noise: Tensor) -> Tensor:
@@ -190,7 +192,7 @@ class Game:
     chance: int = 0
     weigh: Weigh = everything
 
-    def told(self, present: bool, seeds: Sequence[int]) -> Floats:
+    def log_ratios(self, present: bool, seeds: Sequence[int]) -> Floats:
         """What the releases of one run per seed tell, float64 [k]; `present`: the pair's own graph is used."""
         public, here, there = self.pair.worlds(self.plan.adjacency)
         used = here if present else there
@@ -198,15 +200,15 @@ class Game:
         with torch.random.fork_rng(devices=[]):
             if sum(step.times for step in self.plan.steps) == 1:
                 run = self._only_question(public, used)
-            told = []
+            ratios = []
             for seed in seeds:
                 witness = Witness(public, used, (here, there), self.plan, Seeded(seed), self.weigh)
                 self._reseed()
                 with suppress(AllTold):
                     run(witness)
                 # An answer that is not a number is a symbol of its own.
-                told.append(witness.told if not math.isnan(witness.told) else math.inf)
-        return np.array(told)
+                ratios.append(witness.log_ratio if not math.isnan(witness.log_ratio) else math.inf)
+        return np.array(ratios)
 
     def _reseed(self) -> None:
         # Not torch.manual_seed: that leaves a note for every accelerator, each time, until one is used.
@@ -241,12 +243,14 @@ class Game:
             for present, first, stop in ((True, 0, runs), (False, runs, 2 * runs))
             for start in range(first, stop, _PIECE)
         ]
-        found = {place: told for place, piece in enumerate(pieces) if (told := self._kept(folder, piece)) is not None}
+        found = {
+            place: ratios for place, piece in enumerate(pieces) if (ratios := self._kept(folder, piece)) is not None
+        }
         missing = [place for place in range(len(pieces)) if place not in found]
         if len(missing) > 1:
             with one_thread(), quiet():
                 # What a method learns from public data then travels to the workers with the graph.
-                self.told(True, [0])
+                self.log_ratios(True, [0])
         played = each(_played, (self, folder), [pieces[place] for place in missing], "games")
         found |= dict(zip(missing, played, strict=True))
         for place in missing:
@@ -260,7 +264,7 @@ class Game:
     @cached_property
     def key(self) -> str:
         """SHA-256 of everything that determines a game but for its seeds."""
-        graph, pair, beside = self.pair.graph, self.pair, self.pair.graph.beside
+        graph, pair, beside = self.pair.graph, self.pair, self.pair.graph.public_graph
         arrays = (pair.x.numpy(), pair.y.numpy(), pair.adj.indptr, pair.adj.indices)
         said = {
             "graph": [graph.fingerprint(), graph.split_hash(), graph.num_classes],
@@ -284,15 +288,15 @@ class Game:
         if folder is None:
             return None
         try:
-            told = np.array([float.fromhex(value) for value in json.loads(self._place(folder, piece).read_bytes())])
+            ratios = np.array([float.fromhex(value) for value in json.loads(self._place(folder, piece).read_bytes())])
         except (OSError, ValueError, TypeError):
             return None
-        return told if len(told) == len(piece[1]) else None
+        return ratios if len(ratios) == len(piece[1]) else None
 
-    def _keep(self, folder: Path | None, piece: _Piece, told: Floats) -> None:
+    def _keep(self, folder: Path | None, piece: _Piece, ratios: Floats) -> None:
         if folder is not None and self._kept(folder, piece) is None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._place(folder, piece), [float(value).hex() for value in told], private=True)
+            write_whole(self._place(folder, piece), [float(value).hex() for value in ratios], private=True)
 
 
 @lru_cache(maxsize=1)
@@ -311,10 +315,10 @@ _Piece = tuple[bool, list[int]]
 
 def _played(shared: tuple[Game, Path | None], piece: _Piece) -> Floats:
     game, folder = shared
-    told = game.told(*piece)
+    ratios = game.log_ratios(*piece)
     # The worker writes, so that losing the parent loses nothing.
-    game._keep(folder, piece, told)
-    return told
+    game._keep(folder, piece, ratios)
+    return ratios
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from graphveil.core import (
 )
 from graphveil.graph.arcs import Arcs, Csr, Ids
 from graphveil.graph.lineage import PYG_ATTRIBUTE, Descent, digest, from_text, handed_down, of_file, to_text
-from graphveil.graph.sealing import Beside, Public, Sealed, _Learnt, out_degrees, seal
+from graphveil.graph.sealing import Public, PublicGraph, Sealed, _Cached, out_degrees, seal
 from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
 from graphveil.graph.tensors import (
     as_tensor,
@@ -53,7 +53,7 @@ class Graph:
 
     x: float32 [n, d]; y: int64 [n], -1 where unlabelled; train, val, test: bool [n], disjoint;
     an undirected graph holds both arcs of every edge; split: how the split was made, in words;
-    beside: the public graph of `with_public`, which no adjacency protects; lineage: the release that told its edges.
+    public_graph: that of `with_public`, which no adjacency protects; lineage: the release that told its edges.
 
     A split deals out ids, whether or not there is a record behind them: blank and unlabelled ids are in the masks.
     split_reads_labels: the split was drawn by looking at labels. every_id_present, degrees: what the data holder states
@@ -70,8 +70,8 @@ class Graph:
     test: Tensor
     name: str
     split: str
-    _learnt: dict[Adjacency, dict[str, _Learnt]] = field(default_factory=dict, init=False)
-    beside: Graph | None = None
+    _cached: dict[Adjacency, dict[str, _Cached]] = field(default_factory=dict, init=False)
+    public_graph: Graph | None = None
     lineage: Descent | None = None
     split_reads_labels: bool = False
     every_id_present: bool = False
@@ -335,7 +335,7 @@ class Graph:
 
     def public_graph_digest(self) -> str:
         """SHA-256 of the public graph beside this one; empty where there is none."""
-        seen = self.beside
+        seen = self.public_graph
         return "" if seen is None else digest(seen.x.numpy(), seen.adj.indptr, seen.adj.indices, after=seen.let_go)
 
     def arcs_were_released(self) -> bool:
@@ -359,7 +359,7 @@ class Graph:
         Degrees that were stated of the old arcs are not said of the new ones.
         """
         made = replace(self, adj=adj, degrees=None)
-        object.__setattr__(made, "_learnt", self._learnt)
+        object.__setattr__(made, "_cached", self._cached)
         return made
 
     def with_every_id_present(self) -> Graph:
@@ -437,7 +437,7 @@ class Graph:
         """
         if not isinstance(public, Graph):
             raise InvalidInput(f"the public graph must be a graphveil Graph, got {type(public).__name__}")
-        if public.beside is not None or (public.x.shape == self.x.shape and torch.equal(public.x, self.x)):
+        if public.public_graph is not None or (public.x.shape == self.x.shape and torch.equal(public.x, self.x)):
             raise InvalidInput("the public graph must be another graph than the private one, with none beside it")
         if public.num_features != self.num_features:
             raise InvalidInput(
@@ -453,7 +453,7 @@ class Graph:
             )
         name = f"{public.name}-public" if public.name == self.name else public.name
         kept = self if self.split != "none" else self._with_ids([np.arange(self.num_nodes), *_NOBODY], "all train")
-        return replace(kept, beside=replace(public, num_classes=self.num_classes, name=name))
+        return replace(kept, public_graph=replace(public, num_classes=self.num_classes, name=name))
 
     def split_public(
         self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False, exchanged: bool = False
@@ -513,9 +513,9 @@ class Graph:
         )
 
     @cached_property
-    def _seen(self) -> Beside:
+    def _seen(self) -> PublicGraph:
         """This public graph as methods see it; the same object each time, so that what was learnt from it is found."""
-        return Beside(self.x, self.adj, ~(self.val | self.test))
+        return PublicGraph(self.x, self.adj, ~(self.val | self.test))
 
     def labelled(self, part: str) -> Tensor:
         """The ids of "train", "val" or "test" that have a label, bool [n]: who scores, and teaches at edge level."""
@@ -542,7 +542,7 @@ class Graph:
 
     def seal(self, adjacency: Adjacency) -> tuple[Public, Sealed]:
         """What anyone may see under this adjacency, and the locked rest."""
-        return seal(self, adjacency, self._learnt.setdefault(adjacency, {}))
+        return seal(self, adjacency, self._cached.setdefault(adjacency, {}))
 
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; a graph on disk reads them with little memory. nodes: int64 [k]."""

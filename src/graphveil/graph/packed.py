@@ -114,7 +114,7 @@ def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
     The folder holds the private data: it is made readable by its owner alone. It appears complete or not at all,
     and replaces nothing but an older packed graph.
     """
-    if graph.beside is not None:
+    if graph.public_graph is not None:
         raise InvalidInput("a folder holds one graph: pack the private one before with_public, or the public one alone")
     target = Path(folder)
     require_replaceable(target)

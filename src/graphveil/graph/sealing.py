@@ -33,7 +33,7 @@ _MOST_PLANNED = 500_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Learnt:
+class _Cached:
     """What was made of public `parts` under a seed."""
 
     seed: int
@@ -42,7 +42,7 @@ class _Learnt:
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
+class PublicGraph:
     """The public graph beside a private one, without labels: nothing of it is private, and nothing of it is known.
 
     x: float32 [m, d]; adj: all its arcs; ask: bool [m], the nodes that may be asked about.
@@ -64,7 +64,7 @@ class Public:
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
     unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
-    `out_degrees` and `degrees_assumed`; beside: see `public_graph`.
+    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`.
     """
 
     num_nodes: int
@@ -79,8 +79,8 @@ class Public:
     test: Tensor
     degrees: Ids | None = None
     degrees_said: str = ""
-    _learnt: dict[str, _Learnt] = field(default_factory=dict)
-    beside: Beside | None = None
+    _cached: dict[str, _Cached] = field(default_factory=dict)
+    public_graph: PublicGraph | None = None
 
     @classmethod
     def blank(
@@ -115,26 +115,29 @@ class Public:
         """The arcs, if they are public."""
         return self.adj if self.adj is not None else _refuse("edges (adj)")
 
-    def public_graph(self) -> Beside:
+    def require_public_graph(self) -> PublicGraph:
         """The public graph beside the private one, if there is one."""
-        if self.beside is None:
+        if self.public_graph is None:
             raise InvalidInput(
                 "there is no public graph beside the private one; give it with graph.with_public(public), or on the "
                 "command line with --public-edges and --public-nodes, or --split two_graphs for a named dataset"
             )
-        return self.beside
+        return self.public_graph
 
-    def learnt(self, what: str, build: Callable[[], T]) -> T:
+    def cache_public(self, what: str, build: Callable[[], T]) -> T:
         """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
 
         Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
         """
-        seed, parts = torch.initial_seed(), (self.x, self.y, self.adj, self.train, self.val, self.test, self.beside)
-        kept = self._learnt.get(what)
+        seed, parts = (
+            torch.initial_seed(),
+            (self.x, self.y, self.adj, self.train, self.val, self.test, self.public_graph),
+        )
+        kept = self._cached.get(what)
         if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
-                kept = self._learnt[what] = _Learnt(seed, parts, build())
+                kept = self._cached[what] = _Cached(seed, parts, build())
         made: T = kept.made
         return made
 
@@ -255,7 +258,7 @@ class Sealed:
         return f"Sealed({self.public.num_nodes} nodes, {'open' if self.__open else 'closed'})"
 
 
-def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Learnt]) -> tuple[Public, Sealed]:
+def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[Public, Sealed]:
     """What anyone may see under this adjacency, and the locked rest; kept: what was made of the public part before."""
     if adjacency.unit is Unit.EDGE and adjacency.undirected != graph.undirected:
         kind = {True: "undirected", False: "directed"}
@@ -280,8 +283,8 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Learnt]) -> tuple[
         test=test,
         degrees=degrees,
         degrees_said=degrees_said,
-        _learnt=kept,
-        beside=None if graph.beside is None else graph.beside._seen,
+        _cached=kept,
+        public_graph=None if graph.public_graph is None else graph.public_graph._seen,
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
 

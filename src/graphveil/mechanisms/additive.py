@@ -30,6 +30,6 @@ class Additive(Mechanism):
         return self.log_ratio(answer.double() - low, self.bounded(here, query).double() - low)
 
 
-def certain(told: float) -> float:
-    """Without noise whatever is told is certain."""
-    return math.copysign(math.inf, told) if told else 0.0
+def certain(log_ratio: float) -> float:
+    """Without noise whatever is log_ratio is certain."""
+    return math.copysign(math.inf, log_ratio) if log_ratio else 0.0

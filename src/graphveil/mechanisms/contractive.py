@@ -145,38 +145,38 @@ def score_law(act: Contractive, asked: NeighbourSums, direction: Tensor) -> tupl
     """
     mean = float((act.silent(asked) * direction).sum())
     back = _Layer.of(act, asked.adj).transposed()
-    variance, heard = 0.0, direction.double().clone()
+    variance, moved = 0.0, direction.double().clone()
     for _ in range(act.hops):
-        variance += float((heard**2).sum())
-        heard = back(heard)
+        variance += float((moved**2).sum())
+        moved = back(moved)
     return mean, act.std * math.sqrt(variance)
 
 
 @dataclass(frozen=True, eq=False)
 class _Layer:
-    """B X = weight A_hat X + share mean(X), A_hat = diag(heard) (A + loops I) diag(said); scales are [n, 1]."""
+    """B X = weight A_hat X + share mean(X), A_hat = diag(in_scale) (A + loops I) diag(out_scale); scales are [n, 1]."""
 
     adj: Csr
-    heard: Tensor
-    said: Tensor
+    in_scale: Tensor
+    out_scale: Tensor
     loops: float
     weight: float
     share: float
 
     @classmethod
     def of(cls, act: Contractive, adj: Csr) -> _Layer:
-        heard, said = _scales(adj.in_degrees(), act.tau), _scales(_out_degrees(adj), act.tau)
-        return cls(adj, heard, said, act.loops, act.lipschitz * act.alpha, act.lipschitz * (1 - act.alpha))
+        in_scale, out_scale = _scales(adj.in_degrees(), act.tau), _scales(_out_degrees(adj), act.tau)
+        return cls(adj, in_scale, out_scale, act.loops, act.lipschitz * act.alpha, act.lipschitz * (1 - act.alpha))
 
     def __call__(self, rows: Tensor) -> Tensor:
         """A new [n, d]; `rows` float64 [n, d] is overwritten."""
         mean = rows.mean(dim=0)
-        sent = rows.mul_(self.said)
-        out = neighbour_sum(self.adj, sent).add_(sent, alpha=self.loops).mul_(self.heard)
+        sent = rows.mul_(self.out_scale)
+        out = neighbour_sum(self.adj, sent).add_(sent, alpha=self.loops).mul_(self.in_scale)
         return out.mul_(self.weight).add_(mean, alpha=self.share)
 
     def transposed(self) -> _Layer:
-        return replace(self, adj=self.adj.transpose(), heard=self.said, said=self.heard)
+        return replace(self, adj=self.adj.transpose(), in_scale=self.out_scale, out_scale=self.in_scale)
 
 
 def _out_degrees(adj: Csr) -> Ids:

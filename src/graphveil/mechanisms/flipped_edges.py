@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 """Skips drawn at a time."""
 
-_LEAST = 2.0**-25
+_SMALLEST_CHANCE = 2.0**-25
 """No pair says yes without an edge more rarely than this: double precision would distort rarer lies."""
 
 _ROUNDING = 2.0**-18
-"""What double precision adds to a pair's epsilon at most, charged: 2^-43 / `_LEAST` (docs/methods/sage_rr.md)."""
+"""What double precision adds to a pair's epsilon at most: 2^-43 / `_SMALLEST_CHANCE`, charged."""
 
 _LARGEST = 17.0
-"""Beyond this epsilon even the share 1 lies more rarely than `_LEAST`, so that nothing finite is claimed."""
+"""Beyond this epsilon even the share 1 lies more rarely than `_SMALLEST_CHANCE`, so that nothing finite is claimed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class FlippedEdges(Mechanism):
             return 0.0, 0.0
         lies = math.exp(-self.epsilon)
         truth, lie = 1 / (1 + lies), lies / (1 + lies)
-        kept = min(share if self.epsilon > _LARGEST else max(share, _LEAST / lie), 1.0)
+        kept = min(share if self.epsilon > _LARGEST else max(share, _SMALLEST_CHANCE / lie), 1.0)
         return kept * truth, kept * lie
 
     def share(self, pairs: int, edges: float, wanted: float) -> float:

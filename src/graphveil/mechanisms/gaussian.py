@@ -138,8 +138,8 @@ class Gaussian(Additive):
         return total
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
-        told = float((shift * (rest - shift / 2)).sum())
-        return told / (self.std * self.clip) ** 2 if self.std else certain(told)
+        log_ratio = float((shift * (rest - shift / 2)).sum())
+        return log_ratio / (self.std * self.clip) ** 2 if self.std else certain(log_ratio)
 
     def curve(self, sensitivity: float) -> GaussianCurve:
         """`sensitivity`: L2 distance of neighbouring sums, in clips; at least one contribution moves."""

@@ -355,8 +355,8 @@ class HeterPoisson(Mechanism):
         blanked = ((here.y >= 0) & (there.y < 0)).any()
         first, second = (here, there) if blanked else (there, here)
         base, moves = self.moves(first, second, query)
-        told = log_mixture(self.inner, answer.double() - base, moves)
-        return told if blanked else -told
+        log_ratio = log_mixture(self.inner, answer.double() - base, moves)
+        return log_ratio if blanked else -log_ratio
 
     def moves(self, here: Sealed, there: Sealed, query: Query) -> tuple[Tensor, list[tuple[float, Tensor]]]:
         """For audits: the mean sum without the node that is blank in `there`, and how it moves the sum, by chance.

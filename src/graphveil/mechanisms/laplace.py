@@ -66,8 +66,8 @@ class Laplace(Additive):
         return (rows * (self.clip / norms.clamp(min=self.clip))).nan_to_num(0.0, 0.0, 0.0).sum(dim=0)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
-        told = float((rest.abs() - (rest - shift).abs()).sum())
-        return told / (self.scale * self.clip) if self.scale else certain(told)
+        log_ratio = float((rest.abs() - (rest - shift).abs()).sum())
+        return log_ratio / (self.scale * self.clip) if self.scale else certain(log_ratio)
 
     def curve(self, sensitivity: float) -> LaplaceCurve:
         """`sensitivity`: L1 distance of neighbouring sums, in clips; at least one contribution moves."""

@@ -21,7 +21,7 @@ from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_densit
 if TYPE_CHECKING:
     from graphveil.privacy.noise import Source
 
-_LEAST = 1 / 16
+_SMALLEST_SCALE = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""
 
 MOST_VOTERS = 1 << 16
@@ -132,7 +132,7 @@ class NoisyVotes(Answering):
         """`sensitivity`: how many voters a neighbour turns; one."""
         if sensitivity != 1:
             raise InvalidInput(f"a neighbour turns one voter, got {sensitivity}")
-        if self.scale < _LEAST:
+        if self.scale < _SMALLEST_SCALE:
             return PureCurve(math.inf)
         if self.gaussian:
             return GaussianCurve(math.sqrt(2) / self.scale * (1 + _ROUNDING) + _FLOOR)

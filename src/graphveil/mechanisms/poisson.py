@@ -156,13 +156,13 @@ def sampled_evidence(inner: Mechanism, rate: float, here: Sealed, there: Sealed,
     """
     if isinstance(inner, Additive):
         low = inner.bounded(there, query).double()
-        told = np.asarray(inner.log_ratio(answer.double() - rate * low, inner.bounded(here, query).double() - low))
+        log_ratio = np.asarray(inner.log_ratio(answer.double() - rate * low, inner.bounded(here, query).double() - low))
     elif isinstance(inner, Answering):
-        told = inner.log_chances(query(here), answer) - inner.log_chances(query(there), answer)
+        log_ratio = inner.log_chances(query(here), answer) - inner.log_chances(query(there), answer)
     else:
         raise Unsupported(f"what a sample of {type(inner).__name__} tells is not known yet")
     with np.errstate(divide="ignore"):
-        return float(np.logaddexp(np.log1p(-rate), math.log(rate) + told).sum())
+        return float(np.logaddexp(np.log1p(-rate), math.log(rate) + log_ratio).sum())
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,10 @@ class SampledOnce(Poisson):
 
     def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:
         # One coin for all uses.
-        told = self.inner.evidence(here, there, partial(query, batch=torch.arange(self.population)), answer, uses)
-        return float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + told)) if self.rate < 1 else told
+        log_ratio = self.inner.evidence(here, there, partial(query, batch=torch.arange(self.population)), answer, uses)
+        return (
+            float(np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + log_ratio)) if self.rate < 1 else log_ratio
+        )
 
     def curve(self, sensitivity: float) -> Curve:
         return self.inner.curve(sensitivity)

@@ -47,7 +47,7 @@ class MomentsCurve(RenyiCurve):
         """The orders that the authors try."""
         return np.arange(2, self.most + 1, dtype=np.float64)
 
-    def plainly(self) -> bool:
+    def mironov_conversion(self) -> bool:
         return True
 
     @classmethod

@@ -97,14 +97,14 @@ class Settling(Mechanism):
 def _settle(indptr: Any, indices: Any, turn: Any, lean: Any, noise: Any, rate: float, depth: float, home: Any) -> None:
     """Moves the nodes of `turn` in place; lean, and Gumbel noise: [len(turn), k]; depth: exponents below are cut."""
     width = lean.shape[1]
-    heard, scores = np.zeros(width, np.int64), np.zeros(width)
+    counts, scores = np.zeros(width, np.int64), np.zeros(width)
     for place in range(len(turn)):
         node = turn[place]
-        heard[:] = 0
+        counts[:] = 0
         for arc in range(indptr[node], indptr[node + 1]):
-            heard[home[indices[arc]]] += 1
+            counts[home[indices[arc]]] += 1
         # Whole numbers are compared before they are scaled, so that many neighbours cost no digits.
-        scores[:] = (heard - heard.max()) * rate + lean[place]
+        scores[:] = (counts - counts.max()) * rate + lean[place]
         floor = scores.max() - depth
         best = -np.inf
         for community in range(width):
@@ -119,9 +119,9 @@ def _log_chances(act: Settling, asked: Unsettled, settled: Ids) -> Floats:
     home, chances = asked.home.copy(), np.zeros(len(asked.order))
     rate = 1 / max(act.scale, 1e-300)
     for place, node in enumerate(asked.order):
-        heard = asked.adj.indices[asked.adj.indptr[node] : asked.adj.indptr[node + 1]]
+        counts = asked.adj.indices[asked.adj.indptr[node] : asked.adj.indptr[node + 1]]
         lean = asked.lean[node]
-        exponents = np.bincount(home[heard], minlength=len(lean)) * rate + np.maximum(lean, lean.max() - _LEAN)
+        exponents = np.bincount(home[counts], minlength=len(lean)) * rate + np.maximum(lean, lean.max() - _LEAN)
         exponents = np.maximum(exponents, exponents.max() - _DEPTH)
         chances[place] = exponents[settled[node]] - np.logaddexp.reduce(exponents)
         home[node] = settled[node]

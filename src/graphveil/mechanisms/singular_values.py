@@ -46,10 +46,10 @@ class SingularValues(Mechanism):
     def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
         # The vectors carry no noise: only the graph that was asked spans them.
         size = (len(answer) - 1) // 2
-        told = answer[:size].numpy()
-        told = told @ told.T
+        released = answer[:size].numpy()
+        released = released @ released.T
         here_, there_ = (vectors @ vectors.T for _, vectors in (leading(query(s), self.rank) for s in (here, there)))
-        return float(np.linalg.norm(told - there_) - np.linalg.norm(told - here_))
+        return float(np.linalg.norm(released - there_) - np.linalg.norm(released - here_))
 
     def curve(self, sensitivity: float) -> ExposedCurve:  # noqa: ARG002
         """Infinite: an edge can be read off the vectors (docs/methods/eclipse.md)."""

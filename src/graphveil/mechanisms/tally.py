@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MOST_EPSILON = 32.0
 """Beyond this for one contribution a uniform has too few digits: nothing finite is claimed."""
 
-_MOST = 2.0**50
+_LARGEST_SCALE = 2.0**50
 """The largest scale whose noise fits into whole numbers of 64 bits."""
 
 _REACH = 64.0
@@ -62,7 +62,7 @@ class Tally(Additive):
     marks: int = 1
 
     def __post_init__(self) -> None:
-        if require_cost(self.scale, "scale") > _MOST:
+        if require_cost(self.scale, "scale") > _LARGEST_SCALE:
             raise InvalidInput(f"scale must be at most 2^50, got {self.scale!r}")
         if self.marks not in (1, 2) or not isinstance(self.marks, int) or isinstance(self.marks, bool):
             # The tails of the noise are shown to be thin enough for moves of one and two (docs/methods/lpgnet.md).
@@ -81,8 +81,8 @@ class Tally(Additive):
         return torch.from_numpy(np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size))
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
-        told = float((rest.abs() - (rest - shift).abs()).sum())
-        return told / self.scale if self.scale else certain(told)
+        log_ratio = float((rest.abs() - (rest - shift).abs()).sum())
+        return log_ratio / self.scale if self.scale else certain(log_ratio)
 
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity` is 1: a neighbour changes one contribution, and each of its marks costs 1/scale."""

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from graphveil.graph.sealing import Sealed
     from graphveil.privacy.noise import Source
 
-_LEAST = 1 / 32
+_SMALLEST_SCALE = 1 / 32
 """Beyond epsilon 32 doubles draw the noise that is needed too coarsely: nothing finite is claimed."""
 
-_MOST = 1 << 22
+_MOST_PAIRS = 1 << 22
 """Pairs that are named at most, so that rounding stays below `_ROUNDING`."""
 
 _ROUNDING = 2.0**-14
@@ -64,7 +64,7 @@ class TopPairs(Mechanism):
         starts = row_starts(asked.adj.num_nodes, self.undirected)
         edges = codes(asked.adj, starts, self.undirected)
         others = int(starts[-1]) - len(edges)
-        count = min(max(asked.count, 0), int(starts[-1]), _MOST)
+        count = min(max(asked.count, 0), int(starts[-1]), _MOST_PAIRS)
         # In scales, so that nothing overflows however large the scale is.
         scores = (1 / self.scale if self.scale > 0 else math.inf) + source.laplace(len(edges))
         rivals = top_laplace(source, others, min(count, others))
@@ -85,7 +85,7 @@ class TopPairs(Mechanism):
         """`sensitivity`: how many pairs a neighbour changes."""
         if sensitivity != 1:
             raise InvalidInput(f"a neighbour changes one pair, got {sensitivity}")
-        return PureCurve(math.inf if self.scale < _LEAST else 1 / self.scale + _ROUNDING)
+        return PureCurve(math.inf if self.scale < _SMALLEST_SCALE else 1 / self.scale + _ROUNDING)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

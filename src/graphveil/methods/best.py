@@ -17,7 +17,7 @@ from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relati
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.nn.clipping import lengths_of
@@ -56,20 +56,20 @@ class Best(Method):
             )
         if any(isinstance(one, Best) for one in self.candidates):
             raise InvalidInput("best cannot choose among choices; list all candidates in one place")
-        served = {one.serves for one in self.candidates}
+        served = {one.reads for one in self.candidates}
         if len(served) > 1:
             raise Unsupported(f"candidates must predict alike, and these do from: {', '.join(sorted(served))}")
-        if not served <= {Serves.RELEASED, Serves.OWN_FEATURES}:
+        if not served <= {PredictionReads.RELEASED, PredictionReads.OWN_FEATURES}:
             raise Unsupported(
-                f"best cannot choose for {self.candidates[0].name()}, which predicts from {self.serves.value}: one "
+                f"best cannot choose for {self.candidates[0].name()}, which predicts from {self.reads.value}: one "
                 "node would sway the predictions of many validation nodes; fix the hyper-parameters, or take a method "
                 "whose predictions read released state or a node's own features"
             )
 
     @property
-    def serves(self) -> Serves:  # type: ignore[override]  # elsewhere the class says it, here the candidates do
+    def reads(self) -> PredictionReads:  # type: ignore[override]  # elsewhere the class says it, here the candidates do
         """As the candidates do."""
-        return self.candidates[0].serves
+        return self.candidates[0].reads
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         plans = self._plans(public, adjacency, reading, noise)
@@ -111,9 +111,9 @@ class Best(Method):
     def chosen(self, state: State) -> tuple[Method, State]:
         return self.candidates[int(state[_WINNER])], {name: part for name, part in state.items() if name != _WINNER}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         winner, kept = self.chosen(state)
-        return winner.logits(kept, x, heard)
+        return winner.logits(kept, x, visible_arcs)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
@@ -184,7 +184,7 @@ class _Marks:
 
 def _labels(method: Method, state: State, nodes: Tensor, x: Tensor) -> Tensor:
     """The predicted classes of some nodes, int64 [m], each from released state and maybe its own row of x [m, d]."""
-    if method.serves is Serves.RELEASED:
+    if method.reads is PredictionReads.RELEASED:
         return method.logits(state, Tensor(), Csr.empty(0))[nodes].argmax(dim=1)
     return method.logits(state, x, Csr.empty(len(x))).argmax(dim=1)
 

@@ -138,9 +138,9 @@ class Caribou(EdgeMethod):
     def _act(self, noise: float) -> Contractive:
         return Contractive(noise, self.hops, self.lipschitz, self.alpha, self.beta, self.tau, self.loops)
 
-    def released(self, session: Session, told: Tensor) -> Tensor:
+    def released(self, session: Session, beliefs: Tensor) -> Tensor:
         """Unit rows of X_K - beta X_0, [n, width of X_0]."""
-        features = session.public.features() if self.start == Start.FEATURES else told - 1 / told.shape[1]
+        features = session.public.features() if self.start == Start.FEATURES else beliefs - 1 / beliefs.shape[1]
         start = unit_rows(features)
         last = session.release("hops", partial(messages, rows=start))
         # X_0 is public: what the last hop added of it tells nothing, and at large beta it would hide the rest.

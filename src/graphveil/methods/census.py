@@ -17,7 +17,7 @@ from graphveil.core import Adjacency, Plan, Reading, Step, Unit, parse, require_
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.nn.aggregate import clip_rows
 from graphveil.nn.features import Scale
 from graphveil.nn.student import ridge_logits
@@ -42,7 +42,7 @@ class Census(Method):
     """
 
     units = frozenset({Unit.NODE})
-    serves = Serves.PUBLIC_GRAPH
+    reads = PredictionReads.PUBLIC_GRAPH
     needs_public = True
 
     width: int = 32
@@ -66,11 +66,11 @@ class Census(Method):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        beside, step = public.public_graph(), session.plan.step("sums")
+        beside, step = public.require_public_graph(), session.plan.step("sums")
         assert isinstance(step.act, Gaussian)
         view = learnt_view(public, self.width, self.scale)
-        told = session.release("sums", partial(class_sums, view=view, train=public.train)).double()
-        sums, teaching = told.reshape(-1, public.num_classes) * _LENGTH, max(int(public.train.sum()), 1)
+        released = session.release("sums", partial(class_sums, view=view, train=public.train)).double()
+        sums, teaching = released.reshape(-1, public.num_classes) * _LENGTH, max(int(public.train.sum()), 1)
         # A class is not believed to be smaller than a twentieth of an even share.
         counts = (sums[-1] / _COUNTS).clamp(min=teaching / (20 * public.num_classes))
         known = view.alone(beside.x).double()
@@ -80,8 +80,8 @@ class Census(Method):
         offsets = (counts / counts.sum()).log() - ((apart + mean) * weights.T).sum(dim=1) / 2
         return {**view.state(), "student.weights": torch.cat([weights, offsets[None]]).float()}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
-        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, heard))
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
+        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, visible_arcs))
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -51,7 +51,7 @@ class Dpdgc(EdgeMethod):
     def _sums(self) -> int:
         return 2 if self.rows == Rows.LEARNT else 1
 
-    def released(self, session: Session, told: Tensor) -> Tensor:  # noqa: ARG002
+    def released(self, session: Session, targets: Tensor) -> Tensor:  # noqa: ARG002
         """Z, or [A^T R | Z] where W is learnt, each on one common scale, [n, sums c]."""
         rows, seen = residuals(session.public), []
         if self.rows == Rows.LEARNT:
@@ -76,28 +76,28 @@ class Dpdgc(EdgeMethod):
 class Decoupled(nn.Module):
     """head(relu(mix(relu(h_X | h_A)) + h_X + h_A)), h_X = T_X x, h_A = T_A z: LINKX (Lim et al. 2021)."""
 
-    def __init__(self, own: int, heard: int, hidden: int, classes: int, dropout: float = 0.2) -> None:
+    def __init__(self, own: int, neighbours: int, hidden: int, classes: int, dropout: float = 0.2) -> None:
         super().__init__()
-        self.parts = [own, heard]
+        self.parts = [own, neighbours]
         self.towers = nn.ModuleList(nn.Linear(part, hidden) for part in self.parts)
         self.mix, self.head = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, classes)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits [n, c] of inputs [n, own + heard]."""
+        """Logits [n, c] of inputs [n, own + neighbours]."""
         parts = zip(self.towers, x.split_with_sizes(self.parts, dim=1), strict=True)
-        own, heard = (tower(part) for tower, part in parts)
-        mixed = self.mix(self.dropout(torch.relu(torch.cat([own, heard], dim=1))))
-        logits: Tensor = self.head(self.dropout(torch.relu(mixed + own + heard)))
+        own, neighbours = (tower(part) for tower, part in parts)
+        mixed = self.mix(self.dropout(torch.relu(torch.cat([own, neighbours], dim=1))))
+        logits: Tensor = self.head(self.dropout(torch.relu(mixed + own + neighbours)))
         return logits
 
 
 def residuals(public: Public) -> Tensor:
     """R [n, c]: unit rows of onehot(y) less the class shares for training nodes, 0 for all others."""
-    told = torch.zeros(public.num_nodes, public.num_classes)
-    told[public.train] = one_hot(public.labels()[public.train], public.num_classes).float()
-    shares = told[public.train].mean(dim=0)
-    return unit_rows((told - shares) * public.train[:, None])
+    targets = torch.zeros(public.num_nodes, public.num_classes)
+    targets[public.train] = one_hot(public.labels()[public.train], public.num_classes).float()
+    shares = targets[public.train].mean(dim=0)
+    return unit_rows((targets - shares) * public.train[:, None])
 
 
 def replies(sealed: Sealed, rows: Tensor) -> NeighbourSums:

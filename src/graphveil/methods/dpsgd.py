@@ -26,7 +26,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.nn.clipping import (
     ExampleGradients,
     dense_gradients,
@@ -52,7 +52,7 @@ class DpSgd(Method):
     """
 
     units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
-    serves = Serves.OWN_FEATURES
+    reads = PredictionReads.OWN_FEATURES
 
     hidden: int = 0
     steps: int = 100
@@ -102,7 +102,7 @@ class DpSgd(Method):
         layers = unflat(kept / (self.steps - first_kept), shapes)
         return {f"weights.{depth}": layer.clone() for depth, layer in enumerate(layers)}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
         weights = [state[f"weights.{depth}"] for depth in range(len(state))]
         return dense_logits(weights, with_bias(x, self.scale))
 

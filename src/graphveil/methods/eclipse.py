@@ -150,8 +150,8 @@ class Eclipse(ReleasedGraph):
         public, undirected = session.public, session.plan.adjacency.undirected
         if self.basis == _SINGULAR:
             edges = float(session.release("count", partial(counted, undirected=True)))
-            told = session.release("values", _arcs)
-            left, right = told[: public.num_nodes] * told[-1], told[public.num_nodes : -1]
+            released = session.release("values", _arcs)
+            left, right = released[: public.num_nodes] * released[-1], released[public.num_nodes : -1]
         else:
             x = Scaling.fit(public.features(), self.scale)(public.features())
             rows = fitted(x, public, Basis(self.basis), self.rank, self.scale).rows(x)
@@ -163,8 +163,8 @@ class Eclipse(ReleasedGraph):
     def _released(self, session: Session, rows: Tensor) -> Tensor:
         """The noisy core C, float64 [p, p]."""
         undirected, width = session.plan.adjacency.undirected, rows.shape[1]
-        told = session.release("core", partial(_core, rows=rows, undirected=undirected)).double()
-        return unflat(told, width) if undirected else told.reshape(width, width)
+        released = session.release("core", partial(_core, rows=rows, undirected=undirected)).double()
+        return unflat(released, width) if undirected else released.reshape(width, width)
 
     # --- As what a head reads. ---
 
@@ -212,8 +212,8 @@ class Eclipse(ReleasedGraph):
             core = torch.cat([core, core.T], dim=1)
         # Below two standard deviations the log of a degree would be the log of noise.
         logs = (degrees.clamp(min=0) + 1 + 2 * act.std).log()[:, None]
-        heard = one_scale(rows.double() @ core).float()
-        return {_OWN: x, _CORE: heard, _DEGREES: one_scale(logs - logs.mean()).float()}
+        core_rows = one_scale(rows.double() @ core).float()
+        return {_OWN: x, _CORE: core_rows, _DEGREES: one_scale(logs - logs.mean()).float()}
 
     def _nets(self, inputs: dict[str, Tensor], classes: int) -> dict[str, Perceptron]:
         """A perceptron for each input."""
@@ -261,8 +261,8 @@ def _best_mix(words: Tensor, y: Tensor, val: Tensor) -> Tensor:
     if not bool(val.any()):
         return torch.ones(2)
     grid = torch.cartesian_prod(torch.tensor(_MIXES), torch.tensor(_MIXES))
-    told = words[:, val]
-    right = torch.stack([(_mixed(told, mix).argmax(dim=1) == y[val]).double().mean() for mix in grid])
+    validated = words[:, val]
+    right = torch.stack([(_mixed(validated, mix).argmax(dim=1) == y[val]).double().mean() for mix in grid])
     return grid[right >= right.max() - _NEARLY].mean(dim=0)
 
 

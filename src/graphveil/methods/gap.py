@@ -48,9 +48,9 @@ class Gap(EdgeMethod):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "hop", self.hops, why="docs/methods/gap.md")
 
-    def released(self, session: Session, told: Tensor) -> Tensor:
-        """[X_1 | ... | X_hops] for X_0 = `told` [n, k]."""
-        rows, seen = told, []
+    def released(self, session: Session, beliefs: Tensor) -> Tensor:
+        """[X_1 | ... | X_hops] for X_0 = `beliefs` [n, k]."""
+        rows, seen = beliefs, []
         for _ in range(self.hops):
             rows = unit_rows(session.release("hop", partial(messages, rows=rows)))
             seen.append(rows)

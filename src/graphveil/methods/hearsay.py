@@ -34,7 +34,7 @@ from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/hearsay.md"
-_MOST = 64
+_MEAN_DEGREE = 64
 """Arcs that a node of a released graph has on average at most; beyond, a share of the answers is kept."""
 
 
@@ -101,13 +101,13 @@ class Hearsay(Method):
         folds = cross_fitted(x, public, self.scale, self.folds, self.hidden)
         train, weights = public.train.nonzero().ravel(), dict(folds.state())
 
-        def learnt(hop: int, inputs: Tensor) -> nn.Module:
+        def trained(hop: int, inputs: Tensor) -> nn.Module:
             head = self._head(inputs.shape[1], public.num_classes)
             fit_in_batches(head, inputs, public.labels(), train, Sweeps(15, learning_rate=1e-2, weight_decay=1e-4))
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 
-        logits = self._listened(session, folds.log_beliefs(x), learnt)
+        logits = self._listened(session, folds.log_beliefs(x), trained)
         return {**weights, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
@@ -132,22 +132,22 @@ class Hearsay(Method):
         if self.channel == Channel.COUNTS:
             return partial(_counted, session)
         if self.channel == Channel.SUMS:
-            return lambda told: one_scale(session.release("hop", partial(messages, rows=self.said(told))))
+            return lambda beliefs: one_scale(session.release("hop", partial(messages, rows=self.said(beliefs))))
         act, nodes = session.plan.step("pairs").act, session.public.num_nodes
         assert isinstance(act, FlippedEdges)
         pairs = int(row_starts(nodes, act.undirected)[-1])
-        arcs = _MOST * nodes / (2 if act.undirected else 1)
+        arcs = _MEAN_DEGREE * nodes / (2 if act.undirected else 1)
         answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
         graph = graph_of(answers, nodes, act.undirected)
-        return lambda told: one_scale(neighbour_sum(graph, self.said(told)).float())
+        return lambda beliefs: one_scale(neighbour_sum(graph, self.said(beliefs)).float())
 
-    def said(self, told: Tensor) -> Tensor:
-        """M of sums and pairs: what nodes tell, [n, c + 1], rows no longer than 1; told: [n, c], in the simplex."""
-        nodes, classes = told.shape
+    def said(self, beliefs: Tensor) -> Tensor:
+        """M of sums and pairs: what nodes tell, [n, c + 1], rows no longer than 1; beliefs: [n, c], in the simplex."""
+        nodes, classes = beliefs.shape
         # A single class tells nothing, whatever its length.
         stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
         counts = torch.full((nodes, 1), self.degree**0.5)
-        return torch.cat([stretch * (told - 1 / classes), counts], dim=1)
+        return torch.cat([stretch * (beliefs - 1 / classes), counts], dim=1)
 
     def _head(self, width: int, classes: int) -> Perceptron:
         return Perceptron((width, self.head, classes), dropout=0.2)
@@ -161,16 +161,16 @@ class Hearsay(Method):
 
 def told_by(public: Public, beliefs: Tensor) -> Tensor:
     """What every node is, as far as is known: its label if it trains, else its belief, [n, c]; beliefs: logarithms."""
-    told = beliefs.exp()
-    told[public.train] = one_hot(public.labels()[public.train], public.num_classes).to(told.dtype)
-    return told
+    beliefs = beliefs.exp()
+    beliefs[public.train] = one_hot(public.labels()[public.train], public.num_classes).to(beliefs.dtype)
+    return beliefs
 
 
-def _counted(session: Session, told: Tensor) -> Tensor:
+def _counted(session: Session, beliefs: Tensor) -> Tensor:
     """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1]."""
     act = session.plan.step("hop").act
     assert isinstance(act, Tally)
-    counts = session.release("hop", partial(cluster_degrees, scores=told)).reshape(told.shape).float()
+    counts = session.release("hop", partial(cluster_degrees, scores=beliefs)).reshape(beliefs.shape).float()
     return torch.cat(
         [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, act.scale)], dim=1
     )

@@ -46,7 +46,7 @@ _PAIR_CLIP = math.sqrt(2)
 """A centre adds one to its own class and a vector of length at most one to the counts of its neighbours' classes."""
 _ROUNDS = 3
 _LARGEST_RATE = 0.5
-"""Nodes that are central hear no central node: with a larger rate hardly anybody is heard."""
+"""Nodes that are central hear no central node: with a larger rate hardly anybody is visible_arcs."""
 
 
 @dataclass(frozen=True)
@@ -152,17 +152,17 @@ class HeterPoisson(SubgraphMethod):
     def scaled(self, x: Tensor) -> Tensor:
         return super().scaled(x) * self.row_length
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         if self.network == _PAIRS:
-            return self._beliefs(state, x, heard)
-        return super().logits(state, x, _thinned(heard, self.test_neighbours))
+            return self._beliefs(state, x, visible_arcs)
+        return super().logits(state, x, _thinned(visible_arcs, self.test_neighbours))
 
-    def _beliefs(self, state: State, x: Tensor, heard: Csr) -> Tensor:
-        own = self._own().logits({"weights.0": state["weights.0"]}, x, heard).log_softmax(dim=1).double()
+    def _beliefs(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
+        own = self._own().logits({"weights.0": state["weights.0"]}, x, visible_arcs).log_softmax(dim=1).double()
         # What lies below the noise, or below one pair, is raised to it.
         least = max(float(state["pairs.noise"]), 1.0)
         joint, shares = (np.maximum(state[f"pairs.{part}"].double().numpy(), least) for part in ("counts", "classes"))
-        beliefs = propagate(own.numpy(), heard, joint / joint.sum(), shares / shares.sum(), _ROUNDS)
+        beliefs = propagate(own.numpy(), visible_arcs, joint / joint.sum(), shares / shares.sum(), _ROUNDS)
         return torch.from_numpy(beliefs).float()
 
     @classmethod
@@ -191,23 +191,23 @@ def _pairs(sealed: Sealed, batch: Subgraphs, classes: int) -> _PairCounts:
     """One for the centre, and the label counts of its neighbours, shortened to length one."""
     labels = sealed.y[torch.from_numpy(batch.nodes)]
     subgraph = torch.from_numpy(np.repeat(np.arange(batch.count), np.diff(batch.ptr)))
-    heard = labels >= 0
-    heard[torch.from_numpy(batch.ptr[:-1])] = False
+    labelled = labels >= 0
+    labelled[torch.from_numpy(batch.ptr[:-1])] = False
     counts = torch.zeros(batch.count, classes, dtype=torch.float64)
-    counts.index_put_((subgraph[heard], labels[heard]), torch.ones((), dtype=torch.float64), accumulate=True)
+    counts.index_put_((subgraph[labelled], labels[labelled]), torch.ones((), dtype=torch.float64), accumulate=True)
     counts /= torch.linalg.vector_norm(counts, dim=1, keepdim=True).clamp(min=1)
     rows = torch.cat([torch.ones(batch.count, 1, dtype=torch.float64), counts], dim=1)
     return _PairCounts(sealed.y[torch.from_numpy(batch.centres)], rows)
 
 
-def _thinned(heard: Csr, most: int) -> Csr:
+def _thinned(visible_arcs: Csr, most: int) -> Csr:
     """At most `most` random in-neighbours of every node (0: all), the same ones every time (section 4.4)."""
-    degrees = np.diff(heard.indptr)
+    degrees = np.diff(visible_arcs.indptr)
     if most == 0 or not (degrees > most).any():
-        return heard
-    keys = np.random.default_rng(0).random(heard.num_arcs)
-    order = np.lexsort((keys, heard.targets()))
-    rank = np.empty(heard.num_arcs, np.int64)
-    rank[order] = np.arange(heard.num_arcs) - np.repeat(heard.indptr[:-1], degrees)
+        return visible_arcs
+    keys = np.random.default_rng(0).random(visible_arcs.num_arcs)
+    order = np.lexsort((keys, visible_arcs.targets()))
+    rank = np.empty(visible_arcs.num_arcs, np.int64)
+    rank[order] = np.arange(visible_arcs.num_arcs) - np.repeat(visible_arcs.indptr[:-1], degrees)
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(degrees, most))])
-    return Csr(indptr, heard.indices[rank < most])
+    return Csr(indptr, visible_arcs.indices[rank < most])

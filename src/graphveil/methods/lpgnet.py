@@ -50,13 +50,13 @@ class LpgNet(EncoderMethod):
         encoder, scaling = self._pretrained(public)
         networks: dict[str, Tensor] = {}
 
-        def learnt(level: int, inputs: Tensor) -> nn.Module:
+        def trained(level: int, inputs: Tensor) -> nn.Module:
             network = self._network(level, public.num_classes)
             self._fit_head(network, inputs, public)
             networks.update(with_prefix(f"level {level}.", network.state_dict()))
             return network
 
-        logits = self._stacked(session, encoder, scaling, learnt)
+        logits = self._stacked(session, encoder, scaling, trained)
         return {**with_prefix("encoder.", encoder.state_dict()), **networks, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:

@@ -12,7 +12,7 @@ from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.methods.bases.method import Serves, State
+from graphveil.methods.bases.method import PredictionReads, State
 from graphveil.methods.bases.network import Network
 from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
@@ -25,7 +25,7 @@ class Mlp(Network):
     """relu(X W1) W2. Under EDGE the plan is empty; under any other unit it exposes features and labels."""
 
     units = frozenset(Unit)
-    serves = Serves.OWN_FEATURES
+    reads = PredictionReads.OWN_FEATURES
 
     hidden: int = 128
     epochs: int = 150
@@ -42,7 +42,7 @@ class Mlp(Network):
         fit_rows(net, scaling(x), y, public.train, public.val, recipe)
         return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
         classes = state[f"net.layers.{self.layers - 1}.bias"].shape[0]
         net = restore(self._net(x.shape[1], classes), state, "net.")
         with torch.no_grad():

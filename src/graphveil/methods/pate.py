@@ -14,7 +14,7 @@ from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.methods.bases.method import State
-from graphveil.methods.bases.teacher_student import Taught, drawn
+from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.privacy.session import Session
@@ -25,7 +25,7 @@ _ORDERS = 9
 
 
 @dataclass(frozen=True)
-class Pate(Taught):
+class Pate(TeacherStudent):
     """Private ids are dealt out to `voters` teachers; for every query each names a class, and noise joins the counts.
 
     `teacher` mlp (PATEM) reads features alone, gnn (PATEG) also the arcs among a teacher's own nodes.
@@ -56,7 +56,7 @@ class Pate(Taught):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        beside, times = public.public_graph(), session.plan.step("label").times
+        beside, times = public.require_public_graph(), session.plan.step("label").times
         asked = drawn(beside, times)
         scaled = Scaling.fit(beside.x, self.scale)(beside.x)
         # Dealt out by public chance, present or not: where a node goes does not depend on any other.

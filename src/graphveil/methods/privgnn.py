@@ -20,7 +20,7 @@ from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce, require_rate
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.methods.bases.method import State
-from graphveil.methods.bases.teacher_student import Taught, drawn
+from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.nearest import nearest
@@ -56,7 +56,7 @@ class Spending:
 
 
 @dataclass(frozen=True)
-class PrivGnn(Taught):
+class PrivGnn(TeacherStudent):
     """For every query: a Poisson sample, its `neighbours` nearest nodes, a teacher on them, a noisy argmax; a student.
 
     `spend` rate, the rule that chooses the sampling rate gamma, lambda and |Q|: e^lambda = 2 (classes + 1), and noise
@@ -98,14 +98,14 @@ class PrivGnn(Taught):
         most = self.most_queries(public)
         if self.spend == "noise":
             return Spending(most, float(self.rate), 1 / noise if noise else math.inf)
-        told = math.log(_ODDS * (public.num_classes + 1))
+        stretch = math.log(_ODDS * (public.num_classes + 1))
         if noise <= 1:
-            return Spending(most, float(self.rate), told / noise if noise else math.inf)
+            return Spending(most, float(self.rate), stretch / noise if noise else math.inf)
         # What the rate takes of the noise, and then the queries, each down to the fewest that are of any use.
         in_rate = min(noise, max(self.rate * _training(public) / self.least, 1.0))
         in_queries = min(noise / in_rate, max(math.sqrt(most / (_FEWEST * public.num_classes)), 1.0))
         left = noise / (in_rate * in_queries)
-        return Spending(max(math.floor(most / in_queries**2 + 1e-9), 1), self.rate / in_rate, told / left)
+        return Spending(max(math.floor(most / in_queries**2 + 1e-9), 1), self.rate / in_rate, stretch / left)
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         spent = self.spending(public, noise)
@@ -130,7 +130,7 @@ class PrivGnn(Taught):
     def fit(self, session: Session) -> State:
         public = session.public
         step = session.plan.step("label")
-        asked = drawn(public.public_graph(), step.times)
+        asked = drawn(public.require_public_graph(), step.times)
         # One call where one sample serves all queries.
         turns = [asked] if self.single else np.split(asked, range(_TURN, len(asked), _TURN))
         query_of = self._one_teacher(public) if self.single else self._many_teachers(public)
@@ -140,7 +140,7 @@ class PrivGnn(Taught):
         return self.learn(public, asked, torch.cat(answers), kept)
 
     def _many_teachers(self, public: Public) -> Callable[[Ids], Query]:
-        beside, ids = public.public_graph(), public.train.nonzero().flatten().numpy()
+        beside, ids = public.require_public_graph(), public.train.nonzero().flatten().numpy()
         scaled = Scaling.fit(beside.x, self.scale)(beside.x)
         teacher: Teacher = (
             VotingTeachers(learnt_view(public, self.width, self.scale), beside.x, beside.adj, float(self.temperature))
@@ -169,7 +169,11 @@ class PrivGnn(Taught):
         return nearest(known.x, present, point, self.neighbours) if self.neighbours else present
 
     def _one_teacher(self, public: Public) -> Callable[[Ids], Query]:
-        beside, ids, seed = public.public_graph(), public.train.nonzero().flatten().numpy(), torch.initial_seed()
+        beside, ids, seed = (
+            public.require_public_graph(),
+            public.train.nonzero().flatten().numpy(),
+            torch.initial_seed(),
+        )
         scaled = Scaling.fit(beside.x, self.scale)(beside.x)
 
         def posteriors(sealed: Sealed, batch: Tensor, turn: Ids) -> Tensor:

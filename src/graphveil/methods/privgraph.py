@@ -133,8 +133,8 @@ class PrivGraph(ReleasedGraph):
 
     def _told(self, public: Public, folds: Folds, scaling: Scaling) -> Start:
         """One community per class, in which the perceptrons that never saw a node's label put it."""
-        told = folds.log_beliefs(scaling(public.features())).double()
-        return Start(told.argmax(dim=1).numpy(), (self.lean * told).numpy())
+        own = folds.log_beliefs(scaling(public.features())).double()
+        return Start(own.argmax(dim=1).numpy(), (self.lean * own).numpy())
 
     def _found(self, session: Session) -> Start:
         """Louvain's communities of a noisy graph of random super-nodes."""
@@ -143,9 +143,9 @@ class PrivGraph(ReleasedGraph):
         # The groups are drawn before anything is read: they know nothing of the edges.
         groups = torch.randperm(nodes).numpy() % count
         upper, lower = np.tril_indices(count)
-        told = released(session, "start", partial(super_edges, groups=groups, count=count))
+        noisy = released(session, "start", partial(super_edges, groups=groups, count=count))
         weights = np.zeros((count, count))
-        weights[upper, lower] = norm_sub(told)
+        weights[upper, lower] = norm_sub(noisy)
         home = louvain(weights + weights.T)[groups]
         return Start(home, np.zeros((nodes, int(home.max()) + 1)))
 
@@ -156,9 +156,9 @@ class PrivGraph(ReleasedGraph):
         home = session.release("move", partial(unsettled, start=start, order=order)).numpy()
         # Empty communities would only add cells with nothing but noise in them.
         home = np.unique(home, return_inverse=True)[1]
-        told = released(session, "extract", partial(measured, home=home))
+        noisy = released(session, "extract", partial(measured, home=home))
         # An edge between communities marks its cell twice.
-        drawn = CommunityGraph.fitted(home, told[:nodes], told[nodes:] / 2, self.most)
+        drawn = CommunityGraph.fitted(home, noisy[:nodes], noisy[nodes:] / 2, self.most)
         rng = np.random.default_rng(int(torch.randint(2**62, ())))
         pairs = drawn.draw(rng)
         if not undirected:

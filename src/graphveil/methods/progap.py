@@ -50,13 +50,13 @@ class ProGap(EncoderMethod):
         encoder, scaling = self._pretrained(public)
         networks: dict[str, Tensor] = {}
 
-        def learnt(stage: int, inputs: Tensor) -> Jumping:
+        def trained(stage: int, inputs: Tensor) -> Jumping:
             network = self._network(stage, public.num_classes)
             self._fit_head(network, inputs, public)
             networks.update(with_prefix(f"stage {stage}.", network.state_dict()))
             return network
 
-        logits = self._progress(session, encoder, scaling, learnt)
+        logits = self._progress(session, encoder, scaling, trained)
         return {**with_prefix("encoder.", encoder.state_dict()), **networks, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
@@ -77,8 +77,8 @@ class ProGap(EncoderMethod):
         inputs, rows = embedded(encoder, scaling(session.public.features()))
         logits = inputs
         for stage in range(1, self.stages + 1):
-            heard = unit_rows(session.release("stage", partial(messages, rows=rows)))
-            inputs = torch.cat([inputs, heard], dim=1)
+            aggregated = unit_rows(session.release("stage", partial(messages, rows=rows)))
+            inputs = torch.cat([inputs, aggregated], dim=1)
             net = network(stage, inputs)
             logits = predicted(net, inputs)
             with torch.no_grad():

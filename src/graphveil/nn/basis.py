@@ -59,8 +59,8 @@ class Beliefs:
 
     def rows(self, x: Tensor) -> Tensor:
         """Q for scaled features, [n, c]."""
-        told = self.folds.log_beliefs(x).exp()
-        return unit_rows(told - 1 / told.shape[1])
+        beliefs = self.folds.log_beliefs(x).exp()
+        return unit_rows(beliefs - 1 / beliefs.shape[1])
 
     def state(self) -> State:
         """What another graph needs."""
@@ -71,7 +71,7 @@ def fitted(x: Tensor, public: Public, kind: Basis, rank: int, scale: str) -> Dir
     """The basis for scaled features x [n, d], made once for all runs on this graph."""
     if kind is Basis.POSTERIORS:
         return Beliefs(cross_fitted(x, public, scale))
-    return public.learnt(f"directions {kind} {rank} {scale}", lambda: Directions.fit(x, kind, rank))
+    return public.cache_public(f"directions {kind} {rank} {scale}", lambda: Directions.fit(x, kind, rank))
 
 
 def restored(state: State, public: Public) -> Directions | Beliefs:

@@ -16,7 +16,7 @@ from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 
 
-class Chorus(nn.Module):
+class MlpEnsemble(nn.Module):
     """`count` perceptrons with one hidden layer each, trained side by side as one: sizes are (d, hidden, c)."""
 
     def __init__(self, count: int, sizes: tuple[int, int, int], dropout: float = 0.0, input_dropout: float = 0.0):
@@ -63,7 +63,7 @@ _HABITS = (_Habit(0.5, 0.2, 10), _Habit(0.2, 0.0, 20))
 class Folds:
     """Networks of which each left one part of the training nodes out; parts: int64 [n], -1 outside training."""
 
-    choirs: tuple[Chorus, ...]
+    ensembles: tuple[MlpEnsemble, ...]
     parts: Tensor
 
     @classmethod
@@ -74,8 +74,10 @@ class Folds:
         parts = torch.full((len(x),), -1)
         parts[train] = torch.randperm(len(train)) % folds
 
-        def chorus(left_out: range, habit: _Habit) -> Chorus:
-            made = Chorus(len(left_out), (x.shape[1], hidden, public.num_classes), habit.dropout, habit.input_dropout)
+        def ensemble(left_out: range, habit: _Habit) -> MlpEnsemble:
+            made = MlpEnsemble(
+                len(left_out), (x.shape[1], hidden, public.num_classes), habit.dropout, habit.input_dropout
+            )
             # A single training node leaves nothing to learn from but itself.
             seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
             least = min(len(rows) for rows in seen)
@@ -83,35 +85,35 @@ class Folds:
             fit_in_batches(made, x, y, rows, Sweeps(habit.passes))
             return made
 
-        def loss(candidate: Chorus) -> float:
+        def loss(candidate: MlpEnsemble) -> float:
             out = parts == 0
             return float(nll_loss(candidate.log_posteriors(x[out])[0], y[out]))
 
-        first = {habit: chorus(range(1), habit) for habit in _HABITS}
+        first = {habit: ensemble(range(1), habit) for habit in _HABITS}
         best = min(first, key=lambda habit: loss(first[habit]))
-        rest = (chorus(range(1, folds), best),) if folds > 1 else ()
+        rest = (ensemble(range(1, folds), best),) if folds > 1 else ()
         return cls((first[best], *rest), parts)
 
     def log_beliefs(self, x: Tensor) -> Tensor:
         """Log posteriors [n, c]: a training node asks the network that left it out, every other node asks all."""
-        scores = torch.cat([chorus.log_posteriors(x) for chorus in self.choirs])
+        scores = torch.cat([ensemble.log_posteriors(x) for ensemble in self.ensembles])
         own = scores[self.parts.clamp(min=0), torch.arange(len(x))]
         return torch.where(self.parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
 
     def state(self) -> State:
         """Weights by name."""
-        named = [chorus.state_dict() for chorus in self.choirs]
+        named = [ensemble.state_dict() for ensemble in self.ensembles]
         return with_prefix("encoder.", {name: torch.cat([part[name] for part in named]) for name in named[0]})
 
     @classmethod
     def restore(cls, state: State, public: Public) -> Self:
         """The same networks for another graph, of which they have seen no node."""
         count, features, hidden = state["encoder.inner"].shape
-        chorus = Chorus(count, (features, hidden, public.num_classes))
-        chorus.load_state_dict({name: state[f"encoder.{name}"] for name in chorus.state_dict()})
-        return cls((chorus.eval(),), torch.full((public.num_nodes,), -1))
+        ensemble = MlpEnsemble(count, (features, hidden, public.num_classes))
+        ensemble.load_state_dict({name: state[f"encoder.{name}"] for name in ensemble.state_dict()})
+        return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
 
 
 def cross_fitted(x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:
     """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
-    return public.learnt(f"folds {folds} {hidden} {scale}", lambda: Folds.fit(x, public, folds, hidden))
+    return public.cache_public(f"folds {folds} {hidden} {scale}", lambda: Folds.fit(x, public, folds, hidden))

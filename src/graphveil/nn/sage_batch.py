@@ -4,7 +4,7 @@
 
 Each is a teacher (`graphveil.nn.teachers`) with its own nodes of one graph, the arcs among them, and a loss at those
 that have labels. Hand-written passes, because inputs have no gradient and the mean of products is the product of means:
-a step is two products with the inputs each way, and the rest fits in a cache. Teachers in one room do not see each
+a step is two products with the inputs each way, and the rest fits in a cache. Teachers in one batch do not see each
 other: all that one does follows from its own nodes and its `Start`.
 """
 
@@ -345,9 +345,9 @@ def _pass(
 @numba.njit(parallel=True, cache=True, nogil=True)
 def _step_above(
     rows: Any,
-    heard: Any,
+    senders: Any,
     cuts: Any,
-    heard_cuts: Any,
+    sender_cuts: Any,
     slots: Any,
     labels: Any,
     indptr: Any,
@@ -365,14 +365,14 @@ def _step_above(
 ) -> None:
     """All teachers' passes above the first products, and Adam on what is above.
 
-    rows: x W of all teachers' nodes; heard: x U of the nodes that others hear, node i's in its teacher's row slots[i].
+    rows: x W of all teachers' nodes; senders: x U of the nodes that others read, node i's in row slots[i].
     Both become the loss's gradients by them.
     """
     for t in numba.prange(len(cuts) - 1):
         first, last = cuts[t], cuts[t + 1]
         gradient = _pass(
             rows[first:last],
-            heard[heard_cuts[t] : heard_cuts[t + 1]],
+            senders[sender_cuts[t] : sender_cuts[t + 1]],
             slots[first:last],
             labels[first:last],
             indptr[first + t : last + t + 1],
@@ -385,7 +385,7 @@ def _step_above(
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
+class SageBatch:
     """A batch of teachers in training: their nodes one after another, their weights side by side.
 
     own: the features of all chosen nodes; near: of those that others hear; weights: W then U, [2, teachers, d, h];
@@ -395,7 +395,7 @@ class Room:
     own: _Inputs
     near: _Inputs
     cuts: Ids
-    heard_cuts: Ids
+    sender_cuts: Ids
     slots: Ids
     labels: Ids
     indptr: Ids
@@ -418,25 +418,25 @@ class Room:
         starts: Sequence[Start],
         recipe: SageRecipe,
         inputs: type[Flat] | type[Dense],
-    ) -> Room:
+    ) -> SageBatch:
         """Teachers at their start, each with its chosen nodes. x: [n, d]; y: int64 [n], -1 where unlabelled."""
         inside = np.zeros(adj.num_nodes, dtype=bool)
-        subgraphs, heard, slots = [], [], []
+        subgraphs, senders, slots = [], [], []
         for ids in chosen:
             inside[ids] = True
             sub = adj.within(inside)
             inside[ids] = False
             spoken = np.bincount(sub.indices, minlength=len(ids)) > 0
             subgraphs.append(sub)
-            heard.append(ids[spoken])
+            senders.append(ids[spoken])
             slots.append(np.cumsum(spoken) - 1)
         hidden = recipe.hidden
         small = [np.concatenate([np.ones(hidden), np.zeros(hidden), s.upper.ravel(), s.bias]) for s in starts]
         return cls(
             own=inputs.of(x, chosen),
-            near=inputs.of(x, heard),
+            near=inputs.of(x, senders),
             cuts=_cuts([len(ids) for ids in chosen]),
-            heard_cuts=_cuts([len(ids) for ids in heard]),
+            sender_cuts=_cuts([len(ids) for ids in senders]),
             slots=np.concatenate(slots),
             labels=y.numpy()[np.concatenate(chosen)],
             indptr=np.concatenate([sub.indptr for sub in subgraphs]),
@@ -452,7 +452,7 @@ class Room:
 
     def train(self) -> None:
         """All epochs."""
-        rows, heard = (torch.empty(int(cuts[-1]), self.recipe.hidden) for cuts in (self.cuts, self.heard_cuts))
+        rows, senders = (torch.empty(int(cuts[-1]), self.recipe.hidden) for cuts in (self.cuts, self.sender_cuts))
         gradient, first = torch.empty_like(self.weights), torch.zeros_like(self.weights)
         second, moments = torch.zeros_like(self.weights), np.zeros((2, *self.small.shape), np.float32)
         silenced = round(256 * self.recipe.dropout)
@@ -464,12 +464,12 @@ class Room:
                 np.float32(1 / math.sqrt(1 - _BETAS[1] ** (epoch + 1))),
             )
             self.own.forth(self.weights[0], rows)
-            self.near.forth(self.weights[1], heard)
+            self.near.forth(self.weights[1], senders)
             _step_above(
                 rows.numpy(),
-                heard.numpy(),
+                senders.numpy(),
                 self.cuts,
-                self.heard_cuts,
+                self.sender_cuts,
                 self.slots,
                 self.labels,
                 self.indptr,
@@ -484,7 +484,7 @@ class Room:
                 *adam,
             )
             self.own.back(rows, gradient[0])
-            self.near.back(heard, gradient[1])
+            self.near.back(senders, gradient[1])
             _step_inputs(flat[0], flat[1], flat[2], flat[3], *adam)
 
     def posterior(self, place: int, x: Array, means: Array) -> Floats:

@@ -43,10 +43,10 @@ class RidgeStudent:
     def fit(self, rows: Tensor, asked: Ids, answers: Tensor, classes: int) -> Tensor:
         """B with the mean answer in its last row, float32 [p + 1, c]; answers: int64 [q]."""
         known = torch.cat([rows[torch.from_numpy(asked)], torch.ones(len(asked), 1)], dim=1).double()
-        told = torch.nn.functional.one_hot(answers, classes).double()
+        targets = torch.nn.functional.one_hot(answers, classes).double()
         gram = known.T @ known + self.ridge * torch.eye(known.shape[1], dtype=torch.float64)
-        weights: Tensor = torch.linalg.solve(gram, known.T @ (told - told.mean(dim=0)))
-        weights[-1] += told.mean(dim=0)
+        weights: Tensor = torch.linalg.solve(gram, known.T @ (targets - targets.mean(dim=0)))
+        weights[-1] += targets.mean(dim=0)
         return weights.float()
 
 
@@ -101,8 +101,8 @@ class SageStudent:
         for _ in track(range(self.epochs), "student"):
             optimiser.zero_grad()
             chances = torch.softmax(net(x, operator)[places], dim=1)
-            told = (self.kept * chances + (1 - self.kept) / classes)[torch.arange(len(places)), answers]
-            (-told.clamp(min=1e-12).log().mean()).backward()  # type: ignore[no-untyped-call]  # torch does not type it
+            targets = (self.kept * chances + (1 - self.kept) / classes)[torch.arange(len(places)), answers]
+            (-targets.clamp(min=1e-12).log().mean()).backward()  # type: ignore[no-untyped-call]  # torch does not type it
             optimiser.step()
         return with_prefix("student.", net.eval().state_dict())
 

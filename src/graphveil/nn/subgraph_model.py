@@ -203,14 +203,14 @@ def forward(model: SubgraphModel, layers: list[Layer], batch: Subgraphs, x: Tens
         h = act(tape.shift(_aggregate(sums_at_rows(model.kind, batch), product, product, layers[0]), layers[0]))
     last = layers[model.layers - 1]
     own = h if last.own is None else h[centres]
-    heard = _aggregate(sums_at_centres(model.kind, batch), h, own, last)
-    h = act(tape.shift(tape.dense(heard, last), last))
+    aggregated = _aggregate(sums_at_centres(model.kind, batch), h, own, last)
+    h = act(tape.shift(tape.dense(aggregated, last), last))
     return tape.shift(tape.dense(h, layers[-1]), layers[-1])
 
 
 def _aggregate(sums: Operator, rows: Tensor, own: Tensor, layer: Layer) -> Tensor:
-    heard = sums @ rows
-    return heard if layer.own is None else torch.addcmul(heard, 1 + layer.own, own)
+    aggregated = sums @ rows
+    return aggregated if layer.own is None else torch.addcmul(aggregated, 1 + layer.own, own)
 
 
 def sums_at_rows(kind: Kind, batch: Subgraphs) -> Operator:

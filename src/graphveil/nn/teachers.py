@@ -20,7 +20,7 @@ from torch import Tensor
 
 from graphveil.core import Floats, require_positive
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.nn.sage_batch import Array, Dense, Flat, Room, SageRecipe, Start
+from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, Start
 from graphveil.nn.view import View
 
 
@@ -103,7 +103,7 @@ _ENTRIES = 1 << 24
 class SageTeachers:
     """One two-layer GraphSAGE per query, trained on the arcs among its chosen nodes (Algorithm 1, lines 5-7).
 
-    Many teachers are trained side by side, see `sage_room`. The query is answered inside its public neighbourhood
+    Many teachers are trained side by side, see `sage_batch`. The query is answered inside its public neighbourhood
     (section 3.1.2). x: public, [m, d]; adj: public arcs.
     """
 
@@ -124,10 +124,10 @@ class SageTeachers:
             for batch in _batches(alike, [len(ids) for ids in chosen], known.x.shape[1]):
                 starts = [Start.draw(seed, int(asked[i]), known.x.shape[1], known.classes, self.recipe) for i in batch]
                 ids, inputs = [chosen[i] for i in batch], Flat if kind else Dense
-                room = Room.of(known.x, known.y, known.adj, ids, starts, self.recipe, inputs)
-                room.train()
+                together = SageBatch.of(known.x, known.y, known.adj, ids, starts, self.recipe, inputs)
+                together.train()
                 for place, i in enumerate(batch):
-                    scores[i] = room.posterior(place, *self._surroundings(int(asked[i])))
+                    scores[i] = together.posterior(place, *self._surroundings(int(asked[i])))
         return torch.from_numpy(scores)
 
     def _surroundings(self, node: int) -> tuple[Array, Array]:

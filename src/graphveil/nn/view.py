@@ -26,7 +26,7 @@ _RIDGE = 0.3
 """Penalty of the map, in mean variances of a feature."""
 _WHITENED = 0.5
 """Directions are divided by their deviation to this power: 0 leaves them, 1 makes all equally long."""
-_LEAST = 1e-9
+_SMALLEST_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class View:
         around = _surroundings(adj, own)
         directions = _directions(around, width)
         gram = own.T @ own / len(own)
-        gram[np.diag_indices_from(gram)] += _RIDGE * max(float(np.trace(gram)) / len(gram), _LEAST)
+        gram[np.diag_indices_from(gram)] += _RIDGE * max(float(np.trace(gram)) / len(gram), _SMALLEST_SHARE)
         into = scipy.linalg.solve(gram, own.T @ (around @ directions) / len(own), assume_a="pos")
         return cls(scaling, mean, _float(directions), _float(into))
 
@@ -86,8 +86,8 @@ class View:
 
 def learnt_view(public: Public, width: int, scale: str) -> View:
     """The view of the public graph beside a private one, made once for many runs."""
-    beside = public.public_graph()
-    return public.learnt(f"view {width} {scale}", lambda: View.of(beside.x, beside.adj, width, scale))
+    beside = public.require_public_graph()
+    return public.cache_public(f"view {width} {scale}", lambda: View.of(beside.x, beside.adj, width, scale))
 
 
 def _surroundings(adj: Csr, rows: Floats) -> Floats:
@@ -105,10 +105,10 @@ def _directions(context: Floats, width: int) -> Floats:
     kept = min(width, len(moments))
     values, vectors = scipy.linalg.eigh(moments, subset_by_index=[len(moments) - kept, len(moments) - 1])
     values, vectors = values[::-1], vectors[:, ::-1]
-    some = values > _LEAST * max(values[0], _LEAST)
+    some = values > _SMALLEST_SHARE * max(values[0], _SMALLEST_SHARE)
     # An eigenvector has no sign of its own: the largest entry is made positive.
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)])
-    scaled: Floats = (vectors * signs * np.maximum(values, _LEAST) ** (-_WHITENED / 2))[:, some]
+    scaled: Floats = (vectors * signs * np.maximum(values, _SMALLEST_SHARE) ** (-_WHITENED / 2))[:, some]
     return scaled if some.any() else vectors[:, :1]
 
 

@@ -65,7 +65,7 @@ _WIDE = 64.0
 _LOWER_RANGE = 512.0
 """The lower bound ignores losses above this: e^loss must fit a double."""
 _GAUSSIAN, _RENYI, _SUMMED, _LEFT_OUT = 0.45, 0.35, 0.1, 0.1
-"""Shares of delta where plans are chosen one after the other: see `epsilon_of_chosen`; the last pays for losses that
+"""Shares of delta where plans are chosen one after the other: see `adaptive_epsilon`; the last pays for losses that
 Renyi divergences leave out and for tails that noise has on paper alone."""
 _LEAST_SQUARE = 1e-280
 """Squares below this have too few digits."""
@@ -93,7 +93,7 @@ def epsilon(plan: Plan, delta: float) -> float:
     return _epsilon(_claims(plan.steps), require_delta(delta))
 
 
-def epsilon_of_chosen(plans: Sequence[Plan], budget: float, delta: float) -> float:
+def adaptive_epsilon(plans: Sequence[Plan], budget: float, delta: float) -> float:
     """What plans on the same data, each chosen in view of what the earlier ones released, use of a budget.
 
     The promise is the budget, which is fixed before: if this never exceeds it, all releases together are (budget,
@@ -568,7 +568,7 @@ def _orders(claims: Claims) -> Floats:
 
 def _saved(claims: Claims, orders: Floats) -> Floats:
     """What Canonne, Kamath & Steinke 2020 take off Mironov's conversion; nothing for a published bound without it."""
-    if len(claims) == 1 and claims[0][0].plainly():
+    if len(claims) == 1 and claims[0][0].mironov_conversion():
         return np.zeros_like(orders)
     return np.log(orders) / (orders - 1) - np.log1p(-1 / orders)
 

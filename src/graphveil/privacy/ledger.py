@@ -1,6 +1,6 @@
 """Budgets per dataset: reserve before private data is read, commit after, count all plans together.
 
-Later plans may be chosen in view of earlier releases, so they are counted by `accounting.epsilon_of_chosen`.
+Later plans may be chosen in view of earlier releases, so they are counted by `accounting.adaptive_epsilon`.
 
 One file (`ledger_file`) that stays with the data holder. A reservation counts as spent from the moment it is
 written, so a crash can only waste budget, never overspend it.
@@ -229,7 +229,7 @@ def _plan_of(text: str) -> Plan:
 @lru_cache(maxsize=256)
 def _spent(plans: tuple[str, ...], epsilon: float, delta: float) -> float:
     """What `plans` use of a budget: a function of what the ledger's checksums cover, so that it can be kept."""
-    return accounting.epsilon_of_chosen([_plan_of(text) for text in plans], epsilon, delta)
+    return accounting.adaptive_epsilon([_plan_of(text) for text in plans], epsilon, delta)
 
 
 def _account(key: str, budget: _Budget) -> Account:

@@ -41,7 +41,7 @@ from graphveil.core import (
 )
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
@@ -248,21 +248,25 @@ class Certificate:
 
     def differences(self, graph: Graph) -> str:
         """In which public facts another graph or split than that of the run shows, in words; empty if in none."""
-        told, adjacency = self.provenance, self.plan.adjacency
+        origin, adjacency = self.provenance, self.plan.adjacency
         facts = {
-            "name": (told.dataset, graph.name),
-            "sizes": (told.sizes, graph.sizes),
+            "name": (origin.dataset, graph.name),
+            "sizes": (origin.sizes, graph.sizes),
             "direction of edges": (adjacency.undirected, graph.undirected),
-            "split": ((told.split, told.split_hash), (graph.split, graph.split_hash() if told.split_hash else "")),
+            "split": (origin.split, graph.split),
+            "split's ids": (origin.split_hash, graph.split_hash() if origin.split_hash else ""),
         }
-        if told.traced:
-            facts["lineage"] = ((told.descends, told.released), (graph.lineage is not None, graph.arcs_were_released()))
-            facts["public graph"] = (told.public_graph_digest, graph.public_graph_digest())
-        if told.public_digest and told.sizes == graph.sizes:
-            facts["public parts"] = (told.public_digest, graph.public_digest(adjacency))
-        if told.descends and graph.lineage is not None:
+        if origin.traced:
+            facts["lineage"] = (
+                (origin.descends, origin.released),
+                (graph.lineage is not None, graph.arcs_were_released()),
+            )
+            facts["public graph"] = (origin.public_graph_digest, graph.public_graph_digest())
+        if origin.public_digest and origin.sizes == graph.sizes:
+            facts["public parts"] = (origin.public_digest, graph.public_digest(adjacency))
+        if origin.descends and graph.lineage is not None:
             facts["released graph"] = (self.parents[0], Certificate.from_json(graph.lineage.certificate))
-        unknown = set() if told.sizes else {"sizes"}
+        unknown = set() if origin.sizes else {"sizes"}
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
     def card(self) -> str:
@@ -395,10 +399,10 @@ def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, An
 
 
 def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
-    told = dict(described["provenance"])
+    origin = dict(described["provenance"])
     if described["schema"] == UNTRACED:
-        told["traced"] = False
-    made = Provenance(**{**told, "sizes": tuple(told.get("sizes", ()))})
+        origin["traced"] = False
+    made = Provenance(**{**origin, "sizes": tuple(origin.get("sizes", ()))})
     for name, kind in get_type_hints(Provenance).items():
         value = getattr(made, name)
         whole = isinstance(value, tuple) and all(type(size) is int and size >= 0 for size in value)
@@ -569,43 +573,43 @@ class Release:
     def prediction_cost(self) -> str:
         """What `predict` reads and what that costs."""
         private = "x" in self.certificate.plan.adjacency.private
-        if self.method.serves is Serves.OWN_FEATURES and private:
+        if self.method.reads is PredictionReads.OWN_FEATURES and private:
             return (
-                f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about the "
+                f"epsilon 0 for the training nodes: reads {self.method.reads.value}; it tells something about the "
                 "queried node itself, so give it to that node only"
             )
-        if self.method.serves is Serves.PUBLIC_GRAPH:
-            return f"epsilon 0 for the private nodes: reads {self.method.serves.value}, which gets no protection"
-        if self.method.serves is Serves.HELD_OUT and private:
+        if self.method.reads is PredictionReads.PUBLIC_GRAPH:
+            return f"epsilon 0 for the private nodes: reads {self.method.reads.value}, which gets no protection"
+        if self.method.reads is PredictionReads.HELD_OUT and private:
             return (
-                f"epsilon 0 for the training nodes: reads {self.method.serves.value}; it tells something about those "
+                f"epsilon 0 for the training nodes: reads {self.method.reads.value}; it tells something about those "
                 "nodes outside training, which the certificate does not cover there (a training node is scored from "
                 "its own features alone: give that to that node only); the graph must have the split of the training"
             )
-        return f"epsilon 0 beyond the certificate: reads {self.method.serves.value}"
+        return f"epsilon 0 beyond the certificate: reads {self.method.reads.value}"
 
     def predict_proba(self, graph: Graph | None = None) -> Tensor:
         """Class probabilities [n, c]; see `predict`."""
         subject = graph if graph is not None else self._graph
-        if self.method.serves is Serves.RELEASED:
+        if self.method.reads is PredictionReads.RELEASED:
             if graph is not None and graph is not self._graph:
                 self._require_same_nodes(graph)
             return self.method.logits(self.state, Tensor(), Csr.empty(0)).softmax(dim=1)
         if subject is None:
             raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
-        if self.method.serves is Serves.HELD_OUT:
+        if self.method.reads is PredictionReads.HELD_OUT:
             return self._held_out_logits(subject).softmax(dim=1)
-        if self.method.serves is Serves.PUBLIC_GRAPH:
+        if self.method.reads is PredictionReads.PUBLIC_GRAPH:
             public = self._labelled(subject)
             return self.method.logits(self.state, public.x, public.adj).softmax(dim=1)
         return self._alone(subject, np.arange(subject.num_nodes)).softmax(dim=1)
 
     def _labelled(self, graph: Graph) -> Graph:
         """The graph whose nodes get labels: `graph`, or the public one beside it if the method serves that."""
-        if self.method.serves is not Serves.PUBLIC_GRAPH:
+        if self.method.reads is not PredictionReads.PUBLIC_GRAPH:
             return graph
-        if graph.beside is not None:
-            return graph.beside
+        if graph.public_graph is not None:
+            return graph.public_graph
         trained = self._graph
         same = trained is not None and graph.x.shape == trained.x.shape and torch.equal(graph.x, trained.x)
         if same or graph.name == self.certificate.provenance.dataset:
@@ -630,8 +634,8 @@ class Release:
         scores[graph.train] = alone
         if len(outside):
             # The arcs first: finding them takes memory that the features would be in the way of.
-            heard = graph.adj.within(~training)
-            scores[~graph.train] = self.method.logits(self.state, graph.rows(outside), heard)
+            visible = graph.adj.within(~training)
+            scores[~graph.train] = self.method.logits(self.state, graph.rows(outside), visible)
         return scores
 
     def _require_same_training(self, graph: Graph) -> None:
@@ -792,14 +796,14 @@ def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> N
     if not sizes:
         return
     nodes, features, classes = sizes
-    rows = nodes if method.serves is Serves.RELEASED else 2
+    rows = nodes if method.reads is PredictionReads.RELEASED else 2
     try:
         with torch.no_grad(), no_more_weights_than(state):
-            told = method.logits(state, torch.zeros(2, features), Csr.empty(2))
+            scores = method.logits(state, torch.zeros(2, features), Csr.empty(2))
     except Exception as error:  # whatever breaks, the weights did it: the same method spoke when it was saved
         raise Tampered(f"the weights are not those of {method.name()}: {type(error).__name__}: {error}") from None
-    if told.shape != (rows, classes) or not told.is_floating_point():
-        raise Tampered(f"the weights of {method.name()} give scores {list(told.shape)}, not [{rows}, {classes}]")
+    if scores.shape != (rows, classes) or not scores.is_floating_point():
+        raise Tampered(f"the weights of {method.name()} give scores {list(scores.shape)}, not [{rows}, {classes}]")
 
 
 @contextmanager

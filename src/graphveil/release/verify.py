@@ -51,10 +51,11 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
 def require_own_graph(certificate: Certificate, graph: Graph) -> None:
     """The graph shows the name, sizes, split, lineage and public parts of the run, or of an earlier one elsewhere."""
     if all(one.differences(graph) for one in (certificate, *certificate.elsewhere)):
-        told = certificate.provenance
+        origin = certificate.provenance
         raise InvalidInput(
-            f"{graph.name!r} is not the graph of this release, which speaks of {told.dataset!r}, split {told.split!r}: "
-            f"they differ in {certificate.differences(graph)}. Give the graph and the split of the run"
+            f"{graph.name!r} is not the graph of this release, which speaks of {origin.dataset!r}, "
+            f"split {origin.split!r}: they differ in {certificate.differences(graph)}. "
+            "Give the graph and the split of the run"
         )
 
 

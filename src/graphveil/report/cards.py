@@ -64,7 +64,7 @@ def _card(kind: type[Method]) -> Card:
         refuses=tuple((unit.value, why) for unit, why in sorted(kind.refuses.items())),
         asks=tuple((unit.value, _asked(plan)) for unit, plan in plans),
         refuted=tuple(dict.fromkeys(reason for plan in published if plan for reason in plan.refuted)),
-        serves=kind.serves.value,
+        serves=kind.reads.value,
         page=f"docs/methods/{kind.name()}.md",
         defaults=tuple((item.name, str(item.default)) for item in fields(kind)),
     )

@@ -30,13 +30,13 @@ def test_is_at_chance_where_others_were_asked() -> None:
     other = AskedNodes().scene(replace(target, seed=1), 0)
     both = np.intersect1d(scene.present, other.present)
     shown = np.setdiff1d(scene.present, both), np.setdiff1d(scene.absent, other.present)
-    unaware = replace(scene, told=other.told, present=shown[0], absent=shown[1])
+    unaware = replace(scene, posteriors=other.posteriors, present=shown[0], absent=shown[1])
     count, rest = map(len, shown)
     assert abs(AskedNodes().on(unaware).auc() - 0.5) < 4 * ((count + rest + 1) / (12 * count * rest)) ** 0.5
 
 
 @pytest.mark.parametrize("method", [methods.PrivGnn(queries=9, width=3, least=2), methods.Pate(queries=9, voters=2)])
-def test_who_was_asked_is_known(method: taught.Taught, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_asked_is_known(method: taught.TeacherStudent, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def watched(*given: object) -> object:

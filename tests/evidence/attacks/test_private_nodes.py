@@ -30,7 +30,7 @@ def test_wins_against_a_network_trained_on_private_nodes() -> None:
 def test_is_at_chance_against_a_network_of_other_nodes() -> None:
     scene = PrivateNodes().scene(Target(strangers(), SAGE, Unit.NODE, noise=0.0), 0)
     release = Target(strangers(1), SAGE, Unit.NODE, noise=0.0).release()
-    unaware = replace(scene, release=release, told=answers(release, scene.graph, 5))
+    unaware = replace(scene, release=release, posteriors=answers(release, scene.graph, 5))
     assert abs(PrivateNodes().on(unaware).auc() - 0.5) < CHANCE
 
 
@@ -42,13 +42,13 @@ def test_is_at_chance_against_little_epsilon(method: methods.Census) -> None:
 
 def test_both_graphs_stand_side_by_side() -> None:
     graph = strangers()
-    assert graph.beside is not None
-    both = side_by_side(graph, graph.beside)
-    assert torch.equal(both.x, torch.cat([graph.x, graph.beside.x]))
+    assert graph.public_graph is not None
+    both = side_by_side(graph, graph.public_graph)
+    assert torch.equal(both.x, torch.cat([graph.x, graph.public_graph.x]))
     first = np.arange(both.num_nodes) < graph.num_nodes
     assert (both.adj.within(first).indices == graph.adj.indices).all()
-    assert (both.adj.within(~first).indices == graph.beside.adj.indices).all()
-    assert both.adj.num_arcs == graph.adj.num_arcs + graph.beside.adj.num_arcs
+    assert (both.adj.within(~first).indices == graph.public_graph.adj.indices).all()
+    assert both.adj.num_arcs == graph.adj.num_arcs + graph.public_graph.adj.num_arcs
     assert int(both.train.sum()) == int(graph.train.sum())
 
 
@@ -61,4 +61,4 @@ def test_scored_and_spare_nodes_are_disjoint() -> None:
 
 def test_a_graph_alone_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no public graph"):
-        PrivateNodes().scores(Target(replace(strangers(), beside=None), SAGE, Unit.NODE, noise=0.0), 0)
+        PrivateNodes().scores(Target(replace(strangers(), public_graph=None), SAGE, Unit.NODE, noise=0.0), 0)

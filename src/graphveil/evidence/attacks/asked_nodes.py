@@ -12,7 +12,7 @@ from graphveil.evidence.attacks.membership import NOBODY, NodeInference, Scene, 
 from graphveil.evidence.attacks.private_nodes import public_beside, taught
 from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
-from graphveil.methods.bases.teacher_student import Taught, drawn
+from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known
@@ -32,7 +32,7 @@ class AskedNodes(NodeInference):
     units = frozenset({Unit.NODE})
 
     def scene(self, target: Target, seed: int) -> Scene:
-        if not isinstance(target.method, Taught):
+        if not isinstance(target.method, TeacherStudent):
             raise Unsupported(f"{target.method.name()} asks about no public nodes; use the attack private_nodes")
         public = public_beside(target.graph)
         release = target.release()
@@ -43,12 +43,12 @@ class AskedNodes(NodeInference):
         present, absent = scored[asked[scored]], scored[~asked[scored]]
         if min(len(present), len(absent)) < 2 or len(spare) < 12:
             raise InvalidInput("asked_nodes needs more public nodes, some that were asked about and some that were not")
-        told = release.predict_proba(target.graph)
-        return Scene(target, release, public, told, present, absent, spare, seed)
+        posteriors = release.predict_proba(target.graph)
+        return Scene(target, release, public, posteriors, present, absent, spare, seed)
 
     def guesses(self, scene: Scene) -> Floats:
         method, graph, seed = scene.target.method, scene.graph, scene.seed + 1
-        assert isinstance(method, Taught)
+        assert isinstance(method, TeacherStudent)
         third = len(scene.spare) // 3
         teaching = graph.induced([scene.spare[:third], NOBODY, NOBODY], f"{graph.name}, teaching", "spare nodes")
         taught_graph = graph.induced([scene.spare[third:], NOBODY, NOBODY], f"{graph.name}, taught", "spare nodes")
@@ -60,10 +60,12 @@ class AskedNodes(NodeInference):
         rows, ids = scaling(taught_graph.x), np.arange(teaching.num_nodes)
         posteriors = inductive(known, ids, rows, taught_graph.adj, method.recipe(), True, seed)
         labels = posteriors.argmax(dim=1)[torch.from_numpy(asked)]
-        told = taught(method, teaching.with_public(taught_graph), asked, labels, taught_graph, seed)
+        posteriors = taught(method, teaching.with_public(taught_graph), asked, labels, taught_graph, seed)
         inside = torch.zeros(taught_graph.num_nodes, dtype=torch.bool)
         inside[torch.from_numpy(asked)] = True
-        return shadow_judge(told[inside], told[~inside], scene.told[torch.from_numpy(scene.scored)], scene.seed)
+        return shadow_judge(
+            posteriors[inside], posteriors[~inside], scene.posteriors[torch.from_numpy(scene.scored)], scene.seed
+        )
 
 
 def who_was_asked(target: Target, release: Release) -> Ids:
@@ -71,4 +73,4 @@ def who_was_asked(target: Target, release: Release) -> Ids:
     public = target.graph.seal(Adjacency.of(target.unit, target.graph.undirected))[0]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(target.seed)
-        return drawn(public.public_graph(), release.certificate.plan.step("label").times)
+        return drawn(public.require_public_graph(), release.certificate.plan.step("label").times)

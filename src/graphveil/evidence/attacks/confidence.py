@@ -16,4 +16,4 @@ class Confidence(Floor):
 
     def guesses(self, scene: Scene) -> Floats:
         rows = torch.from_numpy(scene.scored)
-        return confidence(scene.told[rows], scene.graph.y[rows])
+        return confidence(scene.posteriors[rows], scene.graph.y[rows])

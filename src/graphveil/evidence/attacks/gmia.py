@@ -30,9 +30,9 @@ class Gmia(NodeInference):
     def guesses(self, scene: Scene) -> Floats:
         inside, checked, outside = shadow_parts(scene)
         shadow = scene.target.on(part(scene.graph, inside, checked), scene.seed + 1).release()
-        told = answers(shadow, scene.graph, scene.seed + 1)
+        posteriors = answers(shadow, scene.graph, scene.seed + 1)
         known, unknown, scored = (torch.from_numpy(ids) for ids in (inside, outside, scene.scored))
-        return shadow_judge(told[known], told[unknown], scene.told[scored], scene.seed, self.hidden)
+        return shadow_judge(posteriors[known], posteriors[unknown], scene.posteriors[scored], scene.seed, self.hidden)
 
 
 def shadow_parts(scene: Scene) -> tuple[Ids, Ids, Ids]:

@@ -18,7 +18,7 @@ from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
-from graphveil.methods.bases.method import Method, Serves
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import restore
@@ -30,7 +30,7 @@ _ROOM = 1 << 24
 """Hidden values of all queries of one forward pass."""
 
 
-_LEAST = 1e-30
+_SMALLEST_CHANCE = 1e-30
 """Probabilities below this are raised to it before a logarithm is taken."""
 
 
@@ -74,13 +74,13 @@ class LinkTeller(EdgeInference):
         others = np.random.default_rng((seed, 0x1C)).integers(1, len(x), len(asked))
         rows = torch.lerp(x[asked], x[(asked + others) % len(x)], self.share)
         server = _server(target, release, Interface(self.interface), seed)
-        told = np.empty(len(place))
+        influence = np.empty(len(place))
         for first in range(0, len(asked), server.most):
             part = slice(first, first + server.most)
             here = (place >= first) & (place < first + server.most)
             changes = server.answers(asked[part], rows[part]) - server.before
-            told[here] = changes.norm(dim=2).numpy()[place[here] - first, pairs.nodes[here, 1]]
-        return pairs.scores(told)
+            influence[here] = changes.norm(dim=2).numpy()[place[here] - first, pairs.nodes[here, 1]]
+        return pairs.scores(influence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def _server(target: Target, release: Release, interface: Interface, seed: int) -
     """The server behind an interface."""
     if interface is Interface.SERVED:
         # Released predictions are what they are, whatever features are submitted.
-        fixed = release.method.serves is Serves.RELEASED
+        fixed = release.method.reads is PredictionReads.RELEASED
         ask = (lambda _: None) if fixed else (lambda x: replace(target.graph, x=x))
         return _one_by_one(target, lambda x, _: _logs(release.predict_proba(ask(x))))
     method, state, plan = release.method, release.state, release.certificate.plan
@@ -124,7 +124,7 @@ def _server(target: Target, release: Release, interface: Interface, seed: int) -
 def _session(target: Target, release: Release, x: Tensor, seed: int) -> Session:
     """A session on the attacked graph with submitted features x [n, d]."""
     plan, graph = release.certificate.plan, target.graph
-    public = replace(graph.seal(plan.adjacency)[0], x=x, _learnt={})
+    public = replace(graph.seal(plan.adjacency)[0], x=x, _cached={})
     return Session(public, Sealed(x, graph.y, graph.adj, public), plan, Seeded(seed))
 
 
@@ -140,7 +140,7 @@ def _one_by_one(target: Target, ask: Callable[[Tensor, int], Tensor]) -> _Server
 
 
 def _logs(posteriors: Tensor) -> Tensor:
-    return posteriors.clamp(min=_LEAST).log()
+    return posteriors.clamp(min=_SMALLEST_CHANCE).log()
 
 
 def _at_once(target: Target, release: Release, method: ExposedGnn) -> _Server:

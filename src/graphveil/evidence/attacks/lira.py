@@ -40,7 +40,7 @@ class Lira(NodeInference):
         ]
         said = np.stack(each(_shadow, (scene.settled(), scene.scored), items, "shadow models"))
         rows = torch.from_numpy(scene.scored)
-        return likelihood_ratio(confidence(scene.told[rows], scene.graph.y[rows]), said, drawn)
+        return likelihood_ratio(confidence(scene.posteriors[rows], scene.graph.y[rows]), said, drawn)
 
     def _halves(self, scene: Scene) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
         """Whom each shadow learns from, bool [shadows, k + l]: complementary pairs."""
@@ -55,14 +55,14 @@ class Lira(NodeInference):
 
 def likelihood_ratio(seen: Floats, said: Floats, inside: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Floats:
     """The score, float64 [k], of confidences seen [k], with those of shadows said [m, k] and who was in them [m, k]."""
-    told = np.zeros(len(seen))
+    log_ratio = np.zeros(len(seen))
     for sign, chosen in ((1.0, inside), (-1.0, ~inside)):
         mean = (said * chosen).sum(axis=0) / chosen.sum(axis=0)
         # One degree of freedom goes into every node's mean.
         spread = ((said - mean) ** 2 * chosen).sum() / max(chosen.sum() - len(seen), 1)
         variance = max(float(spread), 1e-12)
-        told -= sign * ((seen - mean) ** 2 / variance + np.log(variance)) / 2
-    return told
+        log_ratio -= sign * ((seen - mean) ** 2 / variance + np.log(variance)) / 2
+    return log_ratio
 
 
 def _shadow(shared: tuple[Target, Ids], item: tuple[Ids, int]) -> Floats:

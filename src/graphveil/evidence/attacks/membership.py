@@ -19,7 +19,7 @@ from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Inference, Target
 from graphveil.graph.arcs import Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Serves
+from graphveil.methods.bases.method import PredictionReads
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
 from graphveil.release.certificate import Release
@@ -27,7 +27,7 @@ from graphveil.training import infer
 
 NOBODY: Ids = np.empty(0, np.int64)
 
-_LEAST = 1e-30
+_SMALLEST_CHANCE = 1e-30
 """Probabilities below this are raised to it before a logarithm is taken."""
 _OTHER = 1 << 40
 """Added to a seed, so that predictions have other noise than the training that may have had the same seed."""
@@ -37,14 +37,14 @@ _OTHER = 1 << 40
 class Scene:
     """A trained model and what it says of every node of a graph that the attacker knows.
 
-    told: posteriors, float32 [n, c]; present, absent: who is scored, int64 [k] and [l]: those the model learnt from and
+    posteriors: float32 [n, c]; present, absent: who is scored, int64 [k] and [l]: those the model learnt from and
     those it did not; spare: int64 [m], nodes that are not scored, for the attacker's own use.
     """
 
     target: Target
     release: Release
     graph: Graph
-    told: Tensor
+    posteriors: Tensor
     present: Ids
     absent: Ids
     spare: Ids
@@ -71,8 +71,8 @@ class Scene:
             )
         present, absent, spare = rng.choice(members, scored, replace=False), outside[:scored], outside[scored:]
         release = target.on(part(graph, members, np.flatnonzero(checked)), target.seed).release()
-        told = answers(release, graph, seed)
-        return cls(target, release, graph, told, np.sort(present), np.sort(absent), spare, seed)
+        posteriors = answers(release, graph, seed)
+        return cls(target, release, graph, posteriors, np.sort(present), np.sort(absent), spare, seed)
 
     @property
     def scored(self) -> Ids:
@@ -148,7 +148,7 @@ def part(graph: Graph, train: Ids, val: Ids) -> Graph:
     It is of the attacker's making, so every node of it is there.
     """
     made = graph.induced([train, val, NOBODY], graph.name, f"a part of {graph.split}")
-    return replace(made.with_every_id_present(), beside=graph.beside)
+    return replace(made.with_every_id_present(), public_graph=graph.public_graph)
 
 
 def answers(release: Release, graph: Graph, seed: int) -> Tensor:
@@ -157,25 +157,27 @@ def answers(release: Release, graph: Graph, seed: int) -> Tensor:
     Nobody is marked as a training node there, for a model that leaves training nodes out would tell who they are. A
     method that predicts from private edges releases predictions for the graph under the plan of its training.
     """
-    if release.method.serves is Serves.RELEASED:
+    if release.method.reads is PredictionReads.RELEASED:
         spent = release.certificate
         noise, other = spent.provenance.noise, seed + _OTHER
         return infer(release, graph, noise=noise, delta=spent.delta, seed=other).predict_proba()
     none = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    copy = replace(graph, train=none, val=none, test=none, name=f"{graph.name} as the asker knows it", beside=None)
+    copy = replace(
+        graph, train=none, val=none, test=none, name=f"{graph.name} as the asker knows it", public_graph=None
+    )
     return release.predict_proba(copy)
 
 
-def confidence(told: Tensor, y: Tensor) -> Floats:
+def confidence(posteriors: Tensor, y: Tensor) -> Floats:
     """log p_y - log(1 - p_y), float64 [k]: of posteriors [k, c] and true classes int64 [k] (Carlini et al. 2022)."""
-    chances = told.double()
+    chances = posteriors.double()
     own = chances.gather(1, y[:, None]).flatten()
     # The others are added up: 1 - p_y would lose all digits of a certain model.
     others = chances.scatter(1, y[:, None], 0.0).sum(dim=1)
-    return (own.clamp(min=_LEAST).log() - others.clamp(min=_LEAST).log()).numpy()
+    return (own.clamp(min=_SMALLEST_CHANCE).log() - others.clamp(min=_SMALLEST_CHANCE).log()).numpy()
 
 
-def shadow_judge(inside: Tensor, outside: Tensor, told: Tensor, seed: int, hidden: int = 16) -> Floats:
+def shadow_judge(inside: Tensor, outside: Tensor, posteriors: Tensor, seed: int, hidden: int = 16) -> Floats:
     """How much likelier posteriors [k, c] are a member's, float64 [k], as two dense layers learn from a shadow model.
 
     inside, outside: its posteriors of nodes it learnt from and did not learn from. All are sorted, largest first.
@@ -189,10 +191,10 @@ def shadow_judge(inside: Tensor, outside: Tensor, told: Tensor, seed: int, hidde
         every = torch.ones(len(seen), dtype=torch.bool)
         fit_rows(net, (seen - mean) / deviation, member, every, ~every, Recipe())
         with torch.no_grad():
-            logits: Tensor = net((_sorted_logs(told) - mean) / deviation)
+            logits: Tensor = net((_sorted_logs(posteriors) - mean) / deviation)
     guesses: Floats = (logits[:, 1] - logits[:, 0]).double().numpy()
     return guesses
 
 
-def _sorted_logs(told: Tensor) -> Tensor:
-    return told.sort(dim=1, descending=True).values.clamp(min=_LEAST).log()
+def _sorted_logs(posteriors: Tensor) -> Tensor:
+    return posteriors.sort(dim=1, descending=True).values.clamp(min=_SMALLEST_CHANCE).log()

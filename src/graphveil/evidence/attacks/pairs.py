@@ -70,10 +70,10 @@ class Pairs:
             links = links + np.bincount(graph.adj.indices, minlength=graph.num_nodes)
         return cls(ends, joined, links[ends].min(axis=1))
 
-    def scores(self, told: Floats) -> Scores:
+    def scores(self, scores: Floats) -> Scores:
         """What an attacker says of every pair, [k], as scores of edges and of pairs that are none."""
         there, not_there = self.joined, ~self.joined
-        return Scores(told[there], told[not_there], self.degrees[there], self.degrees[not_there])
+        return Scores(scores[there], scores[not_there], self.degrees[there], self.degrees[not_there])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from graphveil.evidence.attacks.membership import NOBODY, NodeInference, Scene, 
 from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.teacher_student import Taught
+from graphveil.methods.bases.teacher_student import TeacherStudent
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,33 @@ class PrivateNodes(NodeInference):
             raise InvalidInput("private_nodes needs at least 2 private training nodes and 4 labelled public nodes")
         present = np.sort(rng.choice(members, scored, replace=False))
         release = target.release()
-        told = answers(release, both, seed)
-        return Scene(target, release, both, told, present, np.sort(strangers[:scored]), strangers[scored:], seed)
+        posteriors = answers(release, both, seed)
+        return Scene(target, release, both, posteriors, present, np.sort(strangers[:scored]), strangers[scored:], seed)
 
     def guesses(self, scene: Scene) -> Floats:
         size = min(int(scene.graph.train.sum()), len(scene.spare) // 2)
         inside, outside = scene.spare[:size], scene.spare[size : 2 * size]
         own = scene.graph.induced([inside, NOBODY, outside], f"{scene.graph.name}, spare", "spare nodes")
-        told = _shadow(scene, inside, outside, own)
-        return shadow_judge(told[own.train], told[own.test], scene.told[torch.from_numpy(scene.scored)], scene.seed)
+        posteriors = _shadow(scene, inside, outside, own)
+        return shadow_judge(
+            posteriors[own.train], posteriors[own.test], scene.posteriors[torch.from_numpy(scene.scored)], scene.seed
+        )
 
 
 def _shadow(scene: Scene, inside: Ids, outside: Ids, own: Graph) -> Tensor:
     """Posteriors of the nodes of `own`, [m, c], by a model of the attacked one's architecture that learnt `inside`."""
     target, seed = scene.target, scene.seed + 1
     first = scene.graph.induced([inside, NOBODY, NOBODY], f"{own.name}, first half", "spare nodes")
-    if isinstance(target.method, Taught):
+    if isinstance(target.method, TeacherStudent):
         # Not how it was taught, so on true labels; the graph it learns from is all members.
-        return taught(target.method, replace(first, beside=first), np.arange(first.num_nodes), first.y, own, seed)
+        return taught(target.method, replace(first, public_graph=first), np.arange(first.num_nodes), first.y, own, seed)
     if target.method.needs_public:
         second = scene.graph.induced([outside, NOBODY, NOBODY], f"{own.name}, second half", "spare nodes")
         first = first.with_public(second)
     return answers(target.on(first, seed).release(), own, seed)
 
 
-def taught(method: Taught, pair: Graph, asked: Ids, labels: Tensor, graph: Graph, seed: int) -> Tensor:
+def taught(method: TeacherStudent, pair: Graph, asked: Ids, labels: Tensor, graph: Graph, seed: int) -> Tensor:
     """What the method's student says of a graph, [m, c], having learnt some labels of the graph beside `pair`.
 
     asked: int64 [k], nodes of that graph; labels: int64 [k].
@@ -74,9 +76,9 @@ def taught(method: Taught, pair: Graph, asked: Ids, labels: Tensor, graph: Graph
 
 def public_beside(graph: Graph) -> Graph:
     """The public graph beside a private one, or a clear error."""
-    if graph.beside is None:
+    if graph.public_graph is None:
         raise InvalidInput(f"there is no public graph beside {graph.name!r}; give it with graph.with_public(public)")
-    return graph.beside
+    return graph.public_graph
 
 
 def side_by_side(first: Graph, second: Graph) -> Graph:

@@ -53,8 +53,8 @@ class CaribouTheoremFour(Played):
         ask = partial(messages, rows=game.pair.graph.x)
         with here.opened(), there.opened():
             direction = telling_direction(act, ask(there), ask(here))
-            told = [
+            log_ratios = [
                 np.array([float((act.apply(world, ask, source) * direction).sum()) for _ in range(runs)])
                 for world in (here, there)
             ]
-        return Scores(told[0], told[1])
+        return Scores(log_ratios[0], log_ratios[1])

@@ -34,5 +34,5 @@ class PrivGnnPosterior(Case):
         noise = np.random.default_rng(seed).laplace(scale=1 / _LAMBDA, size=(2, runs, _CLASSES))
         here, there = np.eye(_CLASSES)[0], np.eye(_CLASSES)[1]
         worlds = (noise[0] + here, noise[1] + there)
-        told = [_LAMBDA * (np.abs(x - there) - np.abs(x - here)).sum(axis=1) for x in worlds]
-        return Scores(told[0], told[1])
+        log_ratios = [_LAMBDA * (np.abs(x - there) - np.abs(x - here)).sum(axis=1) for x in worlds]
+        return Scores(log_ratios[0], log_ratios[1])

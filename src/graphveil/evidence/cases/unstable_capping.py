@@ -51,6 +51,6 @@ class UnstableCapping(Case):
 
 def _noisy_sums(adj: Csr, runs: int, rng: np.random.Generator) -> Floats:
     seeds = rng.integers(2**62, size=runs)
-    heard = [int(cap_out_arcs(adj, _CAP, int(seed)).in_degrees()[_SENDERS : 2 * _SENDERS].sum()) for seed in seeds]
+    kept = [int(cap_out_arcs(adj, _CAP, int(seed)).in_degrees()[_SENDERS : 2 * _SENDERS].sum()) for seed in seeds]
     # One number of noise for every centre's row; their sum is all that the score reads.
-    return np.asarray(heard + _MOVED * math.sqrt(_SENDERS) * rng.standard_normal(runs))
+    return np.asarray(kept + _MOVED * math.sqrt(_SENDERS) * rng.standard_normal(runs))

@@ -81,7 +81,7 @@ class EncoderMethod(Method):
             fit_rows(made, scaling(public.features()), public.labels(), public.train, public.val, recipe)
             return made.state_dict()
 
-        encoder.load_state_dict(public.learnt(f"{encoder} {recipe} {self.scale}", weights))
+        encoder.load_state_dict(public.cache_public(f"{encoder} {recipe} {self.scale}", weights))
         return encoder, scaling
 
     def _fit_head(self, head: nn.Module, inputs: Tensor, public: Public) -> None:
@@ -98,7 +98,7 @@ class EdgeMethod(EncoderMethod):
     """A head reads [log posteriors of the encoder | what was released about edges]: only `released` reads edges."""
 
     @abstractmethod
-    def released(self, session: Session, told: Tensor) -> Tensor:
+    def released(self, session: Session, beliefs: Tensor) -> Tensor:
         """What the private edges tell, [n, k], from what `_told` made of the encoder, by default posteriors [n, c]."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ State = Mapping[str, Tensor]
 """Everything a method releases: weights, and the outputs that predictions need. Saved as it is."""
 
 
-class Serves(StrEnum):
+class PredictionReads(StrEnum):
     """What a prediction reads, and so what it costs."""
 
     RELEASED = "released state only"
@@ -43,7 +43,7 @@ class Method(Described):
     """The protected units under which `plan` has a meaning."""
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
     """Why another unit that users may expect is not among them."""
-    serves: ClassVar[Serves] = Serves.RELEASED
+    reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
     needs_public: ClassVar[bool] = False
     """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
 
@@ -66,19 +66,17 @@ class Method(Described):
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""
-        raise Unsupported(
-            f"{self.name()} predicts from {self.serves.value}; call release.predict(graph), which is free"
-        )
+        raise Unsupported(f"{self.name()} predicts from {self.reads.value}; call release.predict(graph), which is free")
 
     def chosen(self, state: State) -> tuple[Method, State]:
         """Which method predicts, and its state: this one, unless it chose among others."""
         return self, state
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:  # noqa: ARG002
-        """Class scores [n, c] from released state and, where `serves` says so, from features [n, d].
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
+        """Class scores [n, c] from released state and, where `reads` says so, from features [n, d].
 
-        `heard`: the arcs among these n nodes that may be read; none unless the method serves HELD_OUT, and all of a
-        public graph whose method serves PUBLIC_GRAPH.
+        `visible_arcs`: the arcs among these n nodes that may be read. None unless the method reads HELD_OUT; all of a
+        public graph if it reads PUBLIC_GRAPH.
         """
         return state["logits"]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from graphveil.core import Contributions, InvalidInput, Query, Unsupported, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import by_record
 from graphveil.nn.subgraph import SubgraphGradients, SubgraphModel, gradients, start
@@ -29,7 +29,7 @@ from graphveil.sampling.subgraphs import Subgraphs
 class SubgraphMethod(Method):
     """Noisy sums of the clipped gradients of about `batch` subgraphs, followed by Adam."""
 
-    serves = Serves.HELD_OUT
+    reads = PredictionReads.HELD_OUT
 
     network: str = "gcn"
     layers: int = 1
@@ -93,10 +93,10 @@ class SubgraphMethod(Method):
 
         return shared_out(batch, work)
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
-        """One pass over all nodes with all arcs that may be heard."""
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
+        """One pass over all nodes with all arcs that may be visible_arcs."""
         weights = [state[f"weights.{place}"] for place in range(len(state))]
-        whole = Subgraphs(np.arange(len(x)), np.array([0, len(x)]), heard.indptr, heard.indices)
+        whole = Subgraphs(np.arange(len(x)), np.array([0, len(x)]), visible_arcs.indptr, visible_arcs.indices)
         with torch.no_grad():
             return logits_at_rows(self.model(x.shape[1], len(weights[-1])), weights, whole, x, self.scaled)
 

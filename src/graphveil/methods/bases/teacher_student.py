@@ -9,8 +9,8 @@ from torch import Tensor
 
 from graphveil.core import InvalidInput, Unit, parse, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.sealing import Beside, Public, Sealed
-from graphveil.methods.bases.method import Method, Serves, State
+from graphveil.graph.sealing import Public, PublicGraph, Sealed
+from graphveil.methods.bases.method import Method, PredictionReads, State
 from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
@@ -19,7 +19,7 @@ from graphveil.nn.view import View, learnt_view
 
 
 @dataclass(frozen=True)
-class Taught(Method):
+class TeacherStudent(Method):
     """Asks about `queries` public nodes, then trains a student on the answers and the public graph.
 
     `student` ridge: closed form on what the view of the public graph shows; sage: the paper's network, with
@@ -28,7 +28,7 @@ class Taught(Method):
     """
 
     units = frozenset({Unit.NODE})
-    serves = Serves.PUBLIC_GRAPH
+    reads = PredictionReads.PUBLIC_GRAPH
     needs_public = True
 
     queries: int = 1000
@@ -64,9 +64,9 @@ class Taught(Method):
 
     def most_queries(self, public: Public) -> int:
         """`queries`, or as many public nodes as may be asked about."""
-        return self.queries if public.beside is None else min(self.queries, int(public.beside.ask.sum()))
+        return self.queries if public.public_graph is None else min(self.queries, int(public.public_graph.ask.sum()))
 
-    def known(self, sealed: Sealed, beside: Beside) -> Known:
+    def known(self, sealed: Sealed, beside: PublicGraph) -> Known:
         """The private graph as teachers read it, its features scaled as the public ones are; behind the gate."""
         scaling = Scaling.fit(beside.x, self.scale)
         return sealed.derived(
@@ -76,7 +76,7 @@ class Taught(Method):
 
     def learn(self, public: Public, asked: Ids, answers: Tensor, kept: float) -> State:
         """The student. kept: how far an answer is a teacher's own beyond guessing, 1 if that is not known."""
-        beside = public.public_graph()
+        beside = public.require_public_graph()
         if self.student == "sage":
             scaling = Scaling.fit(beside.x, self.scale)
             student = self.sage_student(kept)
@@ -87,13 +87,13 @@ class Taught(Method):
         weights = RidgeStudent(float(self.ridge)).fit(rows, asked, answers, public.num_classes)
         return {**view.state(), "student.weights": weights}
 
-    def logits(self, state: State, x: Tensor, heard: Csr) -> Tensor:
+    def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         if self.student == "sage":
-            return sage_logits(self.sage_student(), state, Scaling.restore(state, self.scale)(x), heard)
-        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, heard))
+            return sage_logits(self.sage_student(), state, Scaling.restore(state, self.scale)(x), visible_arcs)
+        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, visible_arcs))
 
 
-def drawn(beside: Beside, count: int) -> Ids:
+def drawn(beside: PublicGraph, count: int) -> Ids:
     """`count` public nodes that may be asked about, in random order, int64 [count]."""
     ids = beside.ask.nonzero().flatten()
     return ids[torch.randperm(len(ids))[:count]].numpy()

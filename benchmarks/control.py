@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.methods.bases.method import State
+from graphveil.core import State
 
 RATES = {"facebook": 256.0, "rutgers89": 64.0}
 """`own_rate` of each dataset, chosen on validation (results/heterpoisson.json)."""

@@ -41,24 +41,24 @@ from graphveil.nn.features import unit_rows
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, predicted
 from graphveil.privacy import accounting
-from graphveil.privacy.noise import Seeded, Source
+from graphveil.privacy.noise import Seeded, Stream
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.99
 SETTINGS = gv.methods.Caribou(hops=2, lipschitz=0.6, alpha=1.0, beta=10.0, tau=1.0, loops=1.0, start="features")
-Loop = Callable[[Contractive, NeighbourSums, Source], Tensor]
+Loop = Callable[[Contractive, NeighbourSums, Stream], Tensor]
 
 
-def as_printed(act: Contractive, asked: NeighbourSums, source: Source) -> Tensor:
+def as_printed(act: Contractive, asked: NeighbourSums, source: Stream) -> Tensor:
     """Algorithm 1: X <- C_L A_hat X + beta X_0 + noise, projected; the last X leaves. Float64 [n, d]."""
     return loop(act, asked, source, leak=False)
 
 
-def leaky(act: Contractive, asked: NeighbourSums, source: Source) -> Tensor:
+def leaky(act: Contractive, asked: NeighbourSums, source: Stream) -> Tensor:
     """The same, but X <- A_hat X follows every noisy step."""
     return loop(act, asked, source, leak=True)
 
 
-def loop(act: Contractive, asked: NeighbourSums, source: Source, leak: bool) -> Tensor:
+def loop(act: Contractive, asked: NeighbourSums, source: Stream, leak: bool) -> Tensor:
     """K steps written plainly, alpha_1 = 1; without the leak it draws what the mechanism draws."""
     start = clip_rows(asked.rows.double(), 1.0)
     # One silent hop without the residual is C_L A_hat X, whatever X in the ball.

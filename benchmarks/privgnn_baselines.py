@@ -50,7 +50,7 @@ from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known
 from graphveil.privacy import accounting
-from graphveil.privacy.noise import Seeded, Source
+from graphveil.privacy.noise import Seeded, Stream
 from graphveil.runtime.engine import Local, one_thread
 from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 
@@ -104,7 +104,7 @@ def side_by_side(first: Csr, second: Csr) -> Csr:
     )
 
 
-def oracle(labels: Tensor, classes: int, strength: float, source: Source) -> Tensor:
+def oracle(labels: Tensor, classes: int, strength: float, source: Stream) -> Tensor:
     """B4's soft labels [k, c]: one-hot rows plus Laplace(1 / strength), without negative entries, normalised."""
     exact = one_hot(labels, classes).double()
     noise = torch.from_numpy(source.laplace(exact.numel())).reshape(exact.shape)

@@ -20,13 +20,13 @@ from graphveil.bench import runner
 from graphveil.bench.record import Stopwatch, record_of, scores
 from graphveil.bench.spec import Spec
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, PublicGraph
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
 

@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
-
 E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 Floats = NDArray[np.float64]
 """A one- or two-dimensional array of doubles."""
@@ -334,11 +332,88 @@ class Curve(Described):
         """A few instances for the conformance tests."""
 
 
+State = Mapping[str, "Tensor"]
+"""Everything a method releases: weights, and the outputs that predictions need. Saved as it is."""
+
+
 class Contributions(Protocol):
     """Many vectors, one per protected contribution, known only through their clipped sum."""
 
     def clipped_sum(self, clip: float) -> Tensor:
         """Sum of the vectors, each first scaled down to length at most `clip`."""
+        ...
+
+
+class SealedGraph(Protocol):
+    """A graph whose private parts can be read inside `Session.release` alone; see `graph.sealing.Sealed`."""
+
+    public: Any
+
+    @property
+    def x(self) -> Tensor:
+        """Features, float32 [n, d]."""
+        ...
+
+    @property
+    def y(self) -> Tensor:
+        """Labels, int64 [n]."""
+        ...
+
+    @property
+    def adj(self) -> Any:
+        """Arcs."""
+        ...
+
+    def derived(self, name: str, build: Callable[[Any], T]) -> T:
+        """`build(self)`, computed once and kept behind the gate."""
+        ...
+
+
+class Source(Protocol):
+    """Where a mechanism's randomness comes from: a seeded or a cryptographic stream; see `privacy.noise`."""
+
+    def uniform(self, count: int) -> Floats:
+        """`count` independent draws from the open unit interval."""
+        ...
+
+    def normal(self, count: int) -> Floats:
+        """`count` independent standard normal draws."""
+        ...
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """`count` independent words of 64 fair bits."""
+        ...
+
+    def laplace(self, count: int) -> Floats:
+        """`count` independent standard Laplace draws."""
+        ...
+
+    def gumbel(self, count: int) -> Floats:
+        """`count` independent standard Gumbel draws."""
+        ...
+
+    def coins(self, count: int, rate: float) -> Tensor:
+        """`count` independent coins that come up True with probability `rate`, bool [count]."""
+        ...
+
+    def skips(self, count: int, rate: float) -> NDArray[np.int64]:
+        """How many coins of probability `rate` < 1 fail before one comes up, int64 [count]."""
+        ...
+
+    def choose(self, count: int, size: int) -> Tensor:
+        """A uniformly random subset of range(count) with `size` members, sorted, int64 [size]."""
+        ...
+
+    def subset(self, count: int, size: int) -> NDArray[np.int64]:
+        """As `choose`, in O(size) draws."""
+        ...
+
+    def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
+        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
+        ...
+
+    def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:
+        """`total` plus Laplace(scale) on every entry; `unit` is the smallest L1 move that is charged."""
         ...
 
 
@@ -350,17 +425,17 @@ class Mechanism(Described):
     """What runs on private data, beside what it costs. It enforces the bounds it declares."""
 
     @abstractmethod
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         """Draw, bound, sum, perturb."""
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
+    def apply_many(self, sealed: SealedGraph, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
         """`uses` uses at once, each with draws of its own: row i of the answer, [uses, *], is what use i releases."""
         raise Unsupported(f"{type(self).__name__} answers one use at a time; release it without `uses`")
 
     def evidence(
         self,
-        here: Sealed,  # noqa: ARG002
-        there: Sealed,  # noqa: ARG002
+        here: SealedGraph,  # noqa: ARG002
+        there: SealedGraph,  # noqa: ARG002
         query: Query,  # noqa: ARG002
         answer: Tensor,  # noqa: ARG002
         uses: int | None = None,  # noqa: ARG002

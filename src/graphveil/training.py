@@ -21,6 +21,7 @@ from graphveil.core import (
     InvalidInput,
     Plan,
     Reading,
+    State,
     Unit,
     Unsupported,
     is_number,
@@ -30,15 +31,15 @@ from graphveil.core import (
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger import Ledger
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream, common
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate, Provenance, Release, described_method, nonfinite
 from graphveil.release.edges import ReleasedEdges
-from graphveil.runtime.distributed import agreed, common, require_alike
+from graphveil.runtime.distributed import agreed, require_alike
 
 T = TypeVar("T")
 
@@ -204,7 +205,7 @@ def _run(
     hidden = (seed is None) if secure is None else secure
     if seed is not None or not hidden:
         _require_seed(seed)
-    source: Source = Secure() if hidden else Seeded(_require_seed(seed))
+    source: Stream = Secure() if hidden else Seeded(_require_seed(seed))
     certificate = Certificate(
         plan=plans(chosen),
         delta=spend,
@@ -302,7 +303,7 @@ def _require_seed(seed: int | None) -> int:
 
 
 def _provenance(
-    graph: Graph, method: Method, adjacency: Adjacency, noise: float, source: Source, seed: int | None
+    graph: Graph, method: Method, adjacency: Adjacency, noise: float, source: Stream, seed: int | None
 ) -> Provenance:
     return Provenance(
         dataset=graph.name,

@@ -22,7 +22,7 @@ from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy import accounting
-from graphveil.privacy.noise import Seeded, Source
+from graphveil.privacy.noise import Seeded, Stream
 
 DELTA = 1e-5
 
@@ -54,7 +54,7 @@ def planned(method: gv.Method, pair: Pair, unit: str, noise: float) -> Plan:
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_noise_halved(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
-    def quieter(self: Gaussian, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def quieter(self: Gaussian, sealed: Sealed, query: Query, source: Stream) -> Tensor:
         return source.add_gaussian(self.bounded(sealed, query), self.std * self.clip / 2, unit=self.clip)
 
     pair = Pair.without_edge(star(), 0, 1)

@@ -18,13 +18,13 @@ from torch import Tensor
 import graphveil as gv
 from graphveil import discover
 from graphveil.bench.record import Stopwatch, record_of
-from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, Unit, Unsupported
+from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
 from graphveil.evidence.game import AllTold
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session

@@ -30,8 +30,8 @@ from graphveil.methods.eclipse import Eclipse
 from graphveil.methods.edgerand import EdgeRand
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.methods.lpgnet import LpgNet
+from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.methods.privgraph import PrivGraph
-from graphveil.nn.counts import cluster_degrees
 from graphveil.nn.low_rank import Core, Degrees, unflat
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded

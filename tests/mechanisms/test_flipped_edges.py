@@ -17,7 +17,7 @@ from graphveil.core import Floats, InvalidInput
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, ends, lit, row_starts, without
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]
@@ -38,7 +38,7 @@ def graph_of(edges: Edges, nodes: int, undirected: bool) -> Csr:
     return Csr.from_edge_index(ends_of[:, 0], ends_of[:, 1], nodes)
 
 
-def released(act: FlippedEdges, adj: Csr, share: float, source: Source) -> Ids:
+def released(act: FlippedEdges, adj: Csr, share: float, source: Stream) -> Ids:
     return act.apply(NOTHING, lambda _: Asked(adj, share), source).numpy()
 
 
@@ -59,7 +59,7 @@ def law(act: FlippedEdges, edges: Edges, pairs: list[tuple[int, int]], share: fl
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize("undirected", [True, False])
-def test_every_small_graph_comes_out_as_often_as_it_should(undirected: bool, make: Callable[[], Source]) -> None:
+def test_every_small_graph_comes_out_as_often_as_it_should(undirected: bool, make: Callable[[], Stream]) -> None:
     nodes, share, runs = (4, 0.6, 12_000) if undirected else (3, 0.8, 12_000)
     pairs = pairs_of(nodes, undirected)
     act, edges = FlippedEdges(1.2, undirected), frozenset({pairs[0], pairs[3], pairs[4]})
@@ -83,7 +83,7 @@ def random_graph(nodes: int, edges: int, undirected: bool, seed: int = 0) -> Csr
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize("undirected", [True, False])
-def test_marginals_on_a_larger_graph(undirected: bool, make: Callable[[], Source]) -> None:
+def test_marginals_on_a_larger_graph(undirected: bool, make: Callable[[], Stream]) -> None:
     nodes, runs, act = 60, 600, FlippedEdges(2.0, undirected)
     adj, source, starts = random_graph(nodes, 400, undirected), make(), row_starts(nodes, undirected)
     edges = codes(adj, starts, undirected)
@@ -108,7 +108,7 @@ def test_marginals_on_a_larger_graph(undirected: bool, make: Callable[[], Source
 
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
-def test_places_are_distinct_uniform_and_as_many_as_a_binomial(make: Callable[[], Source]) -> None:
+def test_places_are_distinct_uniform_and_as_many_as_a_binomial(make: Callable[[], Stream]) -> None:
     count, rate, source = 5_000_000_000, 2e-5, make()
     places = lit(source, count, rate)
     assert (np.diff(places) > 0).all()
@@ -126,7 +126,7 @@ def test_places_are_distinct_uniform_and_as_many_as_a_binomial(make: Callable[[]
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize("rate", [0.5, 0.11, 0.003])
-def test_skips_are_geometric(rate: float, make: Callable[[], Source]) -> None:
+def test_skips_are_geometric(rate: float, make: Callable[[], Stream]) -> None:
     drawn = make().skips(100_000, rate)
     last = int(math.log(100 / len(drawn)) / math.log1p(-rate))
     expected = len(drawn) * rate * (1 - rate) ** np.arange(last)

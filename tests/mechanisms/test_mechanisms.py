@@ -40,7 +40,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.sampling.subgraphs import Subgraphs
 
 NOTHING = cast(Sealed, None)
@@ -65,8 +65,8 @@ class Rows:
 class World:
     """How to release `runs` values of the test statistic for the unit present and absent."""
 
-    present: Callable[[int, Source], Floats]
-    absent: Callable[[int, Source], Floats]
+    present: Callable[[int, Stream], Floats]
+    absent: Callable[[int, Stream], Floats]
     claim: Curve
 
 
@@ -153,8 +153,8 @@ def _hub_rows(sealed: Sealed, batch: Subgraphs, out_degree: int) -> Rows:
 
 def _released_ratios(
     act: HeterPoisson, sealed: Sealed, claim: HeterPoissonCurve, out_degree: int
-) -> Callable[[int, Source], Floats]:
-    def draw(runs: int, source: Source) -> Floats:
+) -> Callable[[int, Stream], Floats]:
+    def draw(runs: int, source: Stream) -> Floats:
         query = partial(_hub_rows, out_degree=out_degree)
         with sealed.opened():
             seen = np.stack([act.apply(sealed, query, source).double().numpy() for _ in range(runs)])
@@ -180,10 +180,10 @@ def _hub_ratio(seen: Floats, claim: HeterPoissonCurve, out_degree: int) -> Float
     return np.asarray(np.log(np.maximum(present, 1e-300)) - np.log(np.maximum(absent, 1e-300)))
 
 
-def _joined(act: Contractive, present: bool) -> Callable[[int, Source], Floats]:
+def _joined(act: Contractive, present: bool) -> Callable[[int, Stream], Floats]:
     """Pairs of nodes that differ, all of them joined by an edge or none; the statistic is the difference of a pair."""
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         ids = np.arange(2 * runs)
         adj = Csr.from_edge_index(ids, ids ^ 1, len(ids)) if present else Csr.empty(len(ids))
         rows = torch.tensor([[1e3], [-1e3]]).repeat(runs, 1)
@@ -204,64 +204,64 @@ def _sampled(population: int, value: float, wrap: Callable[[Tensor], Any], _: Se
     return wrap(rows[batch])
 
 
-def _repeated(act: Mechanism, query: Callable[..., Any]) -> Callable[[int, Source], Floats]:
-    def draw(runs: int, source: Source) -> Floats:
+def _repeated(act: Mechanism, query: Callable[..., Any]) -> Callable[[int, Stream], Floats]:
+    def draw(runs: int, source: Stream) -> Floats:
         return np.array([act.apply(NOTHING, query, source).item() for _ in range(runs)])
 
     return draw
 
 
-def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Source], Floats]:
+def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Stream], Floats]:
     """+1 where the answer speaks for world 0, -1 where it speaks for world 1."""
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         out = act.apply(NOTHING, lambda _: torch.full((runs,), truth), source)
         return ((out == 0).double() - (out == 1).double()).numpy()
 
     return draw
 
 
-def _yeses(act: FlippedEdges, present: bool) -> Callable[[int, Source], Floats]:
+def _yeses(act: FlippedEdges, present: bool) -> Callable[[int, Stream], Floats]:
     """Two nodes, joined or not; +1 where the pair (0, 1) says yes, else -1. Every yes is kept."""
     arcs = np.array([[0, 1], [1, 0]][: 2 if act.undirected else 1])
     adj = Csr.from_edge_index(arcs[:, 0], arcs[:, 1], 2) if present else Csr.empty(2)
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         said = (act.apply(NOTHING, lambda _: Asked(adj), source) for _ in range(runs))
         return np.array([1.0 if [0, 1] in out.T.tolist() else -1.0 for out in said])
 
     return draw
 
 
-def _named(act: TopPairs, present: bool) -> Callable[[int, Source], Floats]:
+def _named(act: TopPairs, present: bool) -> Callable[[int, Stream], Floats]:
     """Twenty nodes, of which 0 and 1 are joined or not; +1 where the pair (0, 1) is among the ten named, else -1."""
     arcs = np.array([[0, 1], [1, 0]][: 2 if act.undirected else 1])
     adj = Csr.from_edge_index(arcs[:, 0], arcs[:, 1], 20) if present else Csr.empty(20)
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         said = (act.apply(NOTHING, lambda _: Ranked(adj, 10), source) for _ in range(runs))
         return np.array([1.0 if [0, 1] in out.T.tolist() else -1.0 for out in said])
 
     return draw
 
 
-def _marked(act: Tally, present: bool) -> Callable[[int, Source], Floats]:
+def _marked(act: Tally, present: bool) -> Callable[[int, Stream], Floats]:
     """A contribution, or none, leaves more marks in a cell than it may. Cells are independent: each is a run."""
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         cells = np.repeat(np.arange(runs if present else 0)[:, None], act.marks + 5, axis=1)
         return act.apply(NOTHING, lambda _: Marks(cells, runs), source).double().numpy()
 
     return draw
 
 
-def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
+def _settled(act: Settling, present: bool) -> Callable[[int, Stream], Floats]:
     """Pairs of nodes in one of eight communities, joined or not: how often a node of the pair settles in that one.
 
     Pairs share no edge with others, so one graph holds all runs.
     """
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         ids = np.arange(2 * runs)
         adj = Csr.from_edge_index(ids, ids ^ 1, len(ids)) if present else Csr.empty(len(ids))
         asked = Unsettled(adj, np.zeros(len(ids), np.int64), np.zeros((len(ids), 8)), ids)
@@ -271,10 +271,10 @@ def _settled(act: Settling, present: bool) -> Callable[[int, Source], Floats]:
     return draw
 
 
-def _favoured(act: NoisyMax | LaplaceMax, winner: int) -> Callable[[int, Source], Floats]:
+def _favoured(act: NoisyMax | LaplaceMax, winner: int) -> Callable[[int, Stream], Floats]:
     """Rows are one vertex or another; +1 where class 0 is named, -1 where class 1 is."""
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         rows = torch.zeros(runs, act.classes)
         rows[:, winner] = 1.0
         out = act.apply_many(NOTHING, lambda _: rows, source, runs)
@@ -283,10 +283,10 @@ def _favoured(act: NoisyMax | LaplaceMax, winner: int) -> Callable[[int, Source]
     return draw
 
 
-def _elected(act: NoisyVotes, side: int) -> Callable[[int, Source], Floats]:
+def _elected(act: NoisyVotes, side: int) -> Callable[[int, Stream], Floats]:
     """Three voters, of whom one changes sides."""
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         votes = torch.tensor([0, 1, side]).repeat(runs, 1)
         out = act.apply_many(NOTHING, lambda _: votes, source, runs)
         return ((out == 0).double() - (out == 1).double()).numpy()
@@ -294,7 +294,7 @@ def _elected(act: NoisyVotes, side: int) -> Callable[[int, Source], Floats]:
     return draw
 
 
-def _taught(act: Poisson, winner: int) -> Callable[[int, Source], Floats]:
+def _taught(act: Poisson, winner: int) -> Callable[[int, Stream], Floats]:
     """Record 0, if it is sampled, turns the row from vertex 1 to `winner`."""
     vertices = torch.eye(cast(NoisyMax, act.inner).classes)
 
@@ -304,7 +304,7 @@ def _taught(act: Poisson, winner: int) -> Callable[[int, Source], Floats]:
     def rows(sealed: Sealed, batches: list[Tensor]) -> Tensor:
         return torch.cat([row(sealed, batch) for batch in batches])
 
-    def draw(runs: int, source: Source) -> Floats:
+    def draw(runs: int, source: Stream) -> Floats:
         if isinstance(act, SampledOnce):
             out = torch.cat([act.apply(NOTHING, row, source) for _ in range(runs)])
         else:
@@ -336,7 +336,7 @@ def affordable(act: Mechanism, runs: int) -> int:
     return 8_000 if isinstance(act, RandomisedResponse | Tally | Settling | Contractive) else runs
 
 
-def excesses(world: World, claim: Curve, source: Source, runs: int) -> list[float]:
+def excesses(world: World, claim: Curve, source: Stream, runs: int) -> list[float]:
     """By how many margins the measured divergence lies above (or, negative, below) the claim."""
     return excesses_of(world.present(runs, source), world.absent(runs, source), claim)
 
@@ -393,7 +393,7 @@ PLAIN = [
 @some
 @pytest.mark.parametrize("act", PLAIN, ids=str)
 @pytest.mark.parametrize("make", [lambda: Seeded(2), Secure], ids=["seeded", "secure"])
-def test_claims_are_tight_and_half_the_noise_is_noticed(act: Mechanism, make: Callable[[], Source], runs: int) -> None:
+def test_claims_are_tight_and_half_the_noise_is_noticed(act: Mechanism, make: Callable[[], Stream], runs: int) -> None:
     world = world_of(act)
     assert world is not None
     found = excesses(world, world.claim, make(), affordable(act, runs))

@@ -22,7 +22,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.noisy_max import _ROUNDING, LaplaceMax, NoisyMax, laplace_epsilon, onto_simplex
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 RUNS = 40_000
@@ -41,7 +41,7 @@ def gumbel_law(point: Floats, gap: float) -> Floats:
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize(("act", "law"), [(NoisyMax(0.7, 4), gumbel_law), (LaplaceMax(0.7, 4), laplace_law)])
 def test_every_class_is_named_as_often_as_it_should(
-    act: NoisyMax | LaplaceMax, law: Callable[[Floats, float], Floats], make: Callable[[], Source]
+    act: NoisyMax | LaplaceMax, law: Callable[[Floats, float], Floats], make: Callable[[], Stream]
 ) -> None:
     point = np.array([0.55, 0.3, 0.15, 0.0])
     rows = torch.from_numpy(point).expand(RUNS, 4)
@@ -147,7 +147,7 @@ def teach(sealed: Sealed, batches: list[Tensor]) -> Tensor:  # noqa: ARG001
     return torch.stack([torch.tensor([1.0, len(batch) / 20, float(batch.sum()) / 400]) for batch in batches])
 
 
-def batched(act: Poisson, parts: list[int], source: Source) -> list[int]:
+def batched(act: Poisson, parts: list[int], source: Stream) -> list[int]:
     return [int(label) for part in parts for label in act.apply_many(NOTHING, teach, source, part)]
 
 

@@ -40,7 +40,7 @@ from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
-from graphveil.privacy.noise import Source
+from graphveil.privacy.noise import Stream
 from graphveil.sampling.subgraphs import Subgraphs
 from recording import Call, Recording, turning_point
 
@@ -459,5 +459,5 @@ def test_a_mechanism_draws_what_its_claim_charges(act: Mechanism) -> None:
 
 def test_a_recording_knows_every_verb() -> None:
     """A verb that is not recorded would let a mechanism draw unseen."""
-    verbs = {name for name, item in inspect.getmembers(Source, inspect.isfunction) if not name.startswith("_")}
+    verbs = {name for name, item in inspect.getmembers(Stream, inspect.isfunction) if not name.startswith("_")}
     assert verbs <= set(vars(Recording))

@@ -17,7 +17,7 @@ from graphveil.core import Floats, InvalidInput
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 PAIRS = [(1, 0), (2, 0), (2, 1)]
@@ -35,7 +35,7 @@ def ask(adj: Csr, lean: Floats, home: list[int] | None = None) -> Unsettled:
     return Unsettled(adj, start, lean, np.arange(adj.num_nodes)[::-1].copy())
 
 
-def settle(act: Settling, asked: Unsettled, source: Source) -> Ids:
+def settle(act: Settling, asked: Unsettled, source: Stream) -> Ids:
     return act.apply(NOTHING, lambda _: asked, source).numpy()
 
 
@@ -47,7 +47,7 @@ def chance(act: Settling, asked: Unsettled, out: tuple[int, ...]) -> float:
 
 
 @pytest.mark.parametrize("make", [lambda: Seeded(11), Secure], ids=["seeded", "secure"])
-def test_every_output_comes_as_often_as_it_should(make: Callable[[], Source]) -> None:
+def test_every_output_comes_as_often_as_it_should(make: Callable[[], Stream]) -> None:
     act, source = Settling(0.8), make()
     asked = ask(graph_of([(1, 0), (2, 1)]), np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -0.5], [-0.3, 0.0, 0.0]]), [0, 1, 2])
     outputs = list(product(range(3), repeat=3))

@@ -20,7 +20,7 @@ from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.privacy import accounting
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 from plans import plan_of
 
 NOTHING = cast(Sealed, None)
@@ -38,14 +38,14 @@ class Fixed:
         return self.total
 
 
-def releases(act: Sml, total: Tensor, runs: int, source: Source) -> Floats:
+def releases(act: Sml, total: Tensor, runs: int, source: Stream) -> Floats:
     """[runs, d]."""
     query = Fixed(total)
     return np.stack([act.apply(NOTHING, lambda _: query, source).double().numpy() for _ in range(runs)])
 
 
 @pytest.mark.parametrize("make", [lambda: Seeded(1), Secure], ids=["seeded", "secure"])
-def test_the_noise_is_a_normal_vector_of_one_random_length(make: Callable[[], Source]) -> None:
+def test_the_noise_is_a_normal_vector_of_one_random_length(make: Callable[[], Stream]) -> None:
     """sqrt(W) Z: in 4,000 dimensions the length tells W; any coordinate is Laplace with scale std / sqrt 2."""
     act = Sml(3.0, clip=0.5)
     noise = releases(act, torch.zeros(4000), 1500, make()) / (act.std * act.clip)

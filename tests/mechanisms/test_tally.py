@@ -17,14 +17,14 @@ from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]
 DRAWS = 40_000
 
 
-def counts(act: Tally, cells: list[list[int]], size: int, source: Source | None = None) -> list[int]:
+def counts(act: Tally, cells: list[list[int]], size: int, source: Stream | None = None) -> list[int]:
     asked = Marks(np.array(cells or np.empty((0, 1)), dtype=np.int64), size)
     out = act.apply(NOTHING, lambda _: asked, source or Seeded(0))
     assert out.dtype == torch.int64
@@ -54,7 +54,7 @@ def test_every_edge_or_arc_has_its_ends_once() -> None:
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 2.7, 11.0])
-def test_draws_are_geometric(make: Callable[[], Source], scale: float) -> None:
+def test_draws_are_geometric(make: Callable[[], Stream], scale: float) -> None:
     ratio = math.exp(-1 / scale)
     last = max(1, math.floor(scale * math.log(DRAWS * (1 - ratio) / 20)))
     seen = np.bincount(np.minimum(geometric(make(), DRAWS, scale), last), minlength=last + 1)
@@ -65,7 +65,7 @@ def test_draws_are_geometric(make: Callable[[], Source], scale: float) -> None:
 
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize("scale", [0.5, 2.0])
-def test_noise_is_two_sided_geometric(make: Callable[[], Source], scale: float) -> None:
+def test_noise_is_two_sided_geometric(make: Callable[[], Stream], scale: float) -> None:
     noise = np.array(counts(Tally(scale), [], DRAWS, make()))
     ratio, last = math.exp(-1 / scale), round(5 * scale)
     seen = np.bincount(np.clip(noise, -last, last) + last, minlength=2 * last + 1)

@@ -17,14 +17,14 @@ from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs, absent, top_laplace
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]
 RUNS = 12_000
 
 
-def released(act: TopPairs, adj: Csr, count: int, source: Source) -> Ids:
+def released(act: TopPairs, adj: Csr, count: int, source: Stream) -> Ids:
     return act.apply(NOTHING, lambda _: Ranked(adj, count), source).numpy()
 
 
@@ -37,7 +37,7 @@ def graph_of(numbers: list[int], nodes: int, undirected: bool) -> Csr:
     return Csr.from_edge_index(sources, targets, nodes)
 
 
-def named(act: TopPairs, adj: Csr, count: int, source: Source) -> tuple[int, ...]:
+def named(act: TopPairs, adj: Csr, count: int, source: Stream) -> tuple[int, ...]:
     """The numbers of the pairs of one release."""
     starts = row_starts(adj.num_nodes, act.undirected)
     sources, targets = released(act, adj, count, source)
@@ -63,7 +63,7 @@ def chance(pairs: int, edges: list[int], named: tuple[int, ...], scale: float) -
 @pytest.mark.parametrize("make", SOURCES, ids=["seeded", "secure"])
 @pytest.mark.parametrize(("nodes", "undirected", "count"), [(4, True, 2), (3, False, 3), (4, True, 5)])
 def test_every_output_comes_as_often_as_it_should(
-    nodes: int, undirected: bool, count: int, make: Callable[[], Source]
+    nodes: int, undirected: bool, count: int, make: Callable[[], Stream]
 ) -> None:
     act, edges = TopPairs(0.8, undirected), [0, 3]
     adj, source = graph_of(edges, nodes, undirected), make()

@@ -14,15 +14,15 @@ from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_sel
 import graphveil as gv
 import selection
 from graphveil import discover
-from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Reading, State, Tampered, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.privacy import accounting
-from graphveil.privacy.noise import Secure, Seeded, Source
+from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.privacy.session import Session
 from graphveil.report.cards import cards
 
@@ -164,7 +164,7 @@ class _Kept(Session):
 
 
 @pytest.mark.parametrize("source", [Seeded(0), Secure()], ids=["seeded", "secure"])
-def test_equal_candidates_get_noise_of_their_own(graph: Graph, source: Source) -> None:
+def test_equal_candidates_get_noise_of_their_own(graph: Graph, source: Stream) -> None:
     adjacency, method = Adjacency.of("label"), Best((_Keeps(0), _Keeps(0)))
     public, sealed = graph.seal(adjacency)
     session = _Kept(public, sealed, method.plan(public, adjacency, Reading.SOUND, 3.0), source)

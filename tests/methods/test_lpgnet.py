@@ -24,7 +24,7 @@ from graphveil.graph.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.lpgnet import LpgNet
-from graphveil.nn.counts import cluster_degrees, log_counts
+from graphveil.methods.parts.counts import cluster_degrees, log_counts
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session

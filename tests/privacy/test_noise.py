@@ -18,48 +18,48 @@ from scipy import stats
 
 from graphveil.core import GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import noise
-from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Source
+from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream
 
 MANY = 200_000
 CERTAIN = 1e-6
 """A sound law fails a test once in a million runs; the secure source cannot be seeded."""
 
-SOURCES: list[Callable[[], Source]] = [lambda: Seeded(7), Secure]
+SOURCES: list[Callable[[], Stream]] = [lambda: Seeded(7), Secure]
 
 
 @pytest.fixture(params=SOURCES, ids=["seeded", "secure"])
-def source(request: pytest.FixtureRequest) -> Source:
-    made: Source = request.param()
+def source(request: pytest.FixtureRequest) -> Stream:
+    made: Stream = request.param()
     return made
 
 
 class TestLaws:
     @pytest.mark.parametrize("law", ["uniform", "normal", "laplace", "gumbel"])
-    def test_draws_follow_their_law(self, source: Source, law: str) -> None:
+    def test_draws_follow_their_law(self, source: Stream, law: str) -> None:
         draws = getattr(source, law)(MANY)
         reference = {"uniform": "uniform", "normal": "norm", "laplace": "laplace", "gumbel": "gumbel_r"}[law]
         assert stats.kstest(draws, reference).pvalue > CERTAIN
         assert stats.kstest(draws * 0.95, reference).pvalue < 1e-6, "the test would not notice 5 % less noise"
         assert abs(stats.pearsonr(draws[:-1], draws[1:]).statistic) < 6 / math.sqrt(MANY)
 
-    def test_normals_of_one_pair_are_independent(self, source: Source) -> None:
+    def test_normals_of_one_pair_are_independent(self, source: Stream) -> None:
         """Box-Muller makes two from one radius; squares would show a bond that correlations hide."""
         first, second = source.normal(MANY).reshape(2, -1)
         assert abs(stats.pearsonr(first, second).statistic) < 6 / math.sqrt(MANY / 2)
         assert abs(stats.spearmanr(first**2, second**2).statistic) < 6 / math.sqrt(MANY / 2)
 
-    def test_odd_counts_and_none(self, source: Source) -> None:
+    def test_odd_counts_and_none(self, source: Stream) -> None:
         assert [len(source.normal(count)) for count in (0, 1, 5)] == [0, 1, 5]
         assert [len(source.laplace(count)) for count in (0, 1, 5)] == [0, 1, 5]
 
     @pytest.mark.parametrize("rate", [0.001, 0.3, 1.0])
-    def test_coins(self, source: Source, rate: float) -> None:
+    def test_coins(self, source: Stream, rate: float) -> None:
         coins = source.coins(MANY, rate)
         assert coins.dtype is torch.bool
         assert abs(int(coins.sum()) - rate * MANY) <= 6 * math.sqrt(MANY * rate * (1 - rate))
 
     @pytest.mark.parametrize("bound", [1, 2, 37, 64, 2**61 + 1])
-    def test_numbers_below_a_bound_are_equally_likely(self, source: Source, bound: int) -> None:
+    def test_numbers_below_a_bound_are_equally_likely(self, source: Stream, bound: int) -> None:
         drawn = source.below(50_000, bound)
         assert drawn.min() >= 0
         assert drawn.max() < bound
@@ -69,7 +69,7 @@ class TestLaws:
             assert stats.kstest(drawn / bound, "uniform").pvalue > CERTAIN
 
     @pytest.mark.parametrize("size", [0, 1, 2, 3, 5])
-    def test_subsets_are_equally_likely(self, source: Source, size: int) -> None:
+    def test_subsets_are_equally_likely(self, source: Stream, size: int) -> None:
         seen: dict[tuple[int, ...], int] = {}
         for _ in range(4000):
             drawn = tuple(source.subset(5, size).tolist())
@@ -78,7 +78,7 @@ class TestLaws:
         assert len(seen) == math.comb(5, size)
         assert len(seen) == 1 or stats.chisquare(list(seen.values())).pvalue > CERTAIN
 
-    def test_choose_is_uniform_over_subsets(self, source: Source) -> None:
+    def test_choose_is_uniform_over_subsets(self, source: Stream) -> None:
         counts = np.zeros((5, 5))
         for _ in range(4000):
             first, second = source.choose(5, 2).tolist()
@@ -89,7 +89,7 @@ class TestLaws:
         assert stats.chisquare(observed).pvalue > CERTAIN
 
     @pytest.mark.parametrize("std", [0.001, 1.0, 50.0])
-    def test_added_noise(self, source: Source, std: float) -> None:
+    def test_added_noise(self, source: Stream, std: float) -> None:
         """With a unit so large that widening, which `TestGrid` checks, does not show."""
         total, unit = torch.full((MANY // 4,), 3.0), 1e9
         gaussian = (source.add_gaussian(total, std, unit).double() - 3.0) / std
@@ -99,7 +99,7 @@ class TestLaws:
 
 
 class TestContract:
-    def test_shape_type_and_gradient(self, source: Source) -> None:
+    def test_shape_type_and_gradient(self, source: Stream) -> None:
         total = torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
         noisy = source.add_gaussian(total, 1.0, unit=1.0)
         assert noisy.shape == (3, 4)
@@ -107,17 +107,17 @@ class TestContract:
         assert not noisy.requires_grad
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-    def test_sums_that_are_not_finite_raise(self, source: Source, bad: float) -> None:
+    def test_sums_that_are_not_finite_raise(self, source: Stream, bad: float) -> None:
         for add in (source.add_gaussian, source.add_laplace):
             with pytest.raises(GraphveilError, match="not finite"):
                 add(torch.tensor([1.0, bad]), 1.0, 1.0)
 
-    def test_no_noise_leaves_the_sum(self, source: Source) -> None:
+    def test_no_noise_leaves_the_sum(self, source: Stream) -> None:
         total = torch.tensor([1.25, -3.5])
         assert torch.equal(source.add_gaussian(total, 0.0, unit=1.0), total)
 
     @pytest.mark.parametrize("scale", [2.0**60, 1e308, math.inf])
-    def test_noise_that_does_not_fit_is_refused_whatever_the_sum(self, source: Source, scale: float) -> None:
+    def test_noise_that_does_not_fit_is_refused_whatever_the_sum(self, source: Stream, scale: float) -> None:
         for total in (torch.zeros(10), torch.full((10,), math.nan), torch.full((10,), 1e30)):
             for add in (source.add_gaussian, source.add_laplace):
                 with pytest.raises(InvalidInput, match="does not fit"):
@@ -141,7 +141,7 @@ class TestContract:
                 assert np.array_equal(np.sign(out), sign)
         assert refused
 
-    def test_empty_sums(self, source: Source) -> None:
+    def test_empty_sums(self, source: Stream) -> None:
         assert source.add_gaussian(torch.zeros(0), 1.0, unit=1.0).shape == (0,)
 
     def test_blocks_are_one_stream(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ class TestContract:
         monkeypatch.setattr("graphveil.privacy.noise._BLOCK", 8)
         assert torch.equal(Seeded(3).add_gaussian(total, 2.0, unit=1.0), whole)
 
-    def test_blocks_follow_the_law(self, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_blocks_follow_the_law(self, source: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("graphveil.privacy.noise._BLOCK", 64)
         noise = source.add_gaussian(torch.zeros(MANY // 10), 1.0, unit=1e9).double().numpy()
         assert stats.kstest(noise, "norm").pvalue > CERTAIN
@@ -177,7 +177,7 @@ class TestGrid:
     """The secure source works on a lattice that does not depend on the data."""
 
     @staticmethod
-    def joined(total: np.ndarray, std: float, slack: float = 1.0, source: Source | None = None) -> np.ndarray:
+    def joined(total: np.ndarray, std: float, slack: float = 1.0, source: Stream | None = None) -> np.ndarray:
         secure = Secure() if source is None else source
         return secure._join(total, secure.normal(len(total)), std, slack)
 
@@ -325,7 +325,7 @@ class TestNothingTwice:
         assert stats.kstest(normal, "norm").pvalue > CERTAIN
 
     @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
-    def test_copies_are_refused(self, how: Callable[[Source], object]) -> None:
+    def test_copies_are_refused(self, how: Callable[[Stream], object]) -> None:
         with pytest.raises(Unsupported, match="both would draw the same noise"):
             how(Secure())
 

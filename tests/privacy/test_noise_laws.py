@@ -11,14 +11,14 @@ import pytest
 import torch
 from scipy import stats
 
-from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Source
+from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream
 from recording import turning_point
 
 SOURCES = [Seeded(1), Secure()]
 both = pytest.mark.parametrize("source", SOURCES, ids=["seeded", "secure"])
 
 
-def given(monkeypatch: pytest.MonkeyPatch, source: Source, verb: str, *answers: Any) -> None:
+def given(monkeypatch: pytest.MonkeyPatch, source: Stream, verb: str, *answers: Any) -> None:
     """`source.verb` returns these in turn, again and again, each spread over as many places as are asked for."""
     turns = itertools.cycle(answers)
     monkeypatch.setattr(source, verb, lambda count: np.resize(next(turns), count))
@@ -26,7 +26,7 @@ def given(monkeypatch: pytest.MonkeyPatch, source: Source, verb: str, *answers: 
 
 @both
 @pytest.mark.parametrize("rate", [1e-6, 0.03, 0.3, 0.97, 1.0])
-def test_a_coin_comes_up_below_its_rate(source: Source, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coin_comes_up_below_its_rate(source: Stream, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def tails(uniform: float) -> bool:
         given(monkeypatch, source, "uniform", uniform)
         return not bool(source.coins(1, rate)[0])
@@ -39,7 +39,7 @@ def test_a_coin_comes_up_below_its_rate(source: Source, rate: float, monkeypatch
 
 @both
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-def test_skips_are_geometric(source: Source, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_skips_are_geometric(source: Stream, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     for skip in (1, 2, 5):
 
         def shorter(uniform: float, skip: int = skip) -> bool:
@@ -51,7 +51,7 @@ def test_skips_are_geometric(source: Source, rate: float, monkeypatch: pytest.Mo
 
 
 @both
-def test_laplace_and_gumbel_draws_are_quantiles(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laplace_and_gumbel_draws_are_quantiles(source: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     for uniform in (1e-30, 1e-3, 0.2, 0.8, 0.999):
         given(monkeypatch, source, "uniform", 0.2, uniform)
         # Either sign with one half, and an exponential length.
@@ -76,7 +76,7 @@ def test_secure_normals_are_those_of_box_and_muller(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("std", [0.004, 0.75, 1.0, 37.0])
 @pytest.mark.parametrize(("law", "norm"), [("gaussian", 0.5), ("laplace", 1.0)])
 def test_added_noise_has_its_scale_widened_by_two_grid_steps(
-    source: Source, law: str, norm: float, std: float, monkeypatch: pytest.MonkeyPatch
+    source: Stream, law: str, norm: float, std: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """scale' = scale (1 + 2 g m^norm / unit): one step for what rounding moves, one for float64 sums."""
     draws = np.array([1.0, -0.5, 2.0, 0.25])
@@ -103,7 +103,7 @@ def test_the_unit_is_that_of_the_whole_sum(size: int, monkeypatch: pytest.Monkey
 
 
 @both
-def test_chosen_subsets_are_the_smallest_draws(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_subsets_are_the_smallest_draws(source: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     draws = np.array([0.5, 0.1, 0.9, 0.3, 0.7])
     given(monkeypatch, source, "uniform", draws)
     assert [source.choose(5, size).tolist() for size in (1, 2, 3)] == [[1], [1, 3], [0, 1, 3]]
@@ -112,7 +112,7 @@ def test_chosen_subsets_are_the_smallest_draws(source: Source, monkeypatch: pyte
 @both
 @pytest.mark.parametrize("bound", [1, 2, 5, 8])
 def test_numbers_below_a_bound_are_low_bits_of_words_that_fit(
-    source: Source, bound: int, monkeypatch: pytest.MonkeyPatch
+    source: Stream, bound: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = np.arange(64, dtype=np.uint64) + np.uint64(1 << 40)
     monkeypatch.setattr(source, "words", lambda count: np.resize(words, count))

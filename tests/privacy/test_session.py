@@ -36,7 +36,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoisson
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
-from graphveil.privacy.noise import Seeded, Source
+from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
 
 READS: dict[str, Callable[[Sealed], object]] = {
@@ -143,10 +143,10 @@ class Miscounts(Mechanism):
 
     more: int
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: Sealed, query: Query, source: Stream) -> Tensor:
         raise NotImplementedError
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
+    def apply_many(self, sealed: Sealed, query: Query, source: Stream, uses: int) -> Tensor:  # noqa: ARG002
         return torch.zeros(uses + self.more, 2)
 
     def curve(self, sensitivity: float) -> ExposedCurve:  # noqa: ARG002
@@ -359,10 +359,10 @@ def test_releases_carry_no_gradient_back() -> None:
 class Warm(Miscounts):
     """Answers with a tensor that remembers what it was made of."""
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:  # noqa: ARG002
+    def apply(self, sealed: Sealed, query: Query, source: Stream) -> Tensor:  # noqa: ARG002
         return query(sealed)
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:  # noqa: ARG002
+    def apply_many(self, sealed: Sealed, query: Query, source: Stream, uses: int) -> Tensor:  # noqa: ARG002
         return query(sealed)
 
 

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.privacy.noise import Seeded
+from graphveil.methods.bases.subgraph_method import shared_out
+from graphveil.privacy.noise import Seeded, common
 from graphveil.runtime import distributed
-from graphveil.runtime.distributed import Crew, agreed, common, joined, shared_out
+from graphveil.runtime.distributed import Crew, agreed, joined
 from graphveil.sampling.subgraphs import Subgraphs
 
 LOSING = """

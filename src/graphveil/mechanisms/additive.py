@@ -6,30 +6,35 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from graphveil.core import Mechanism, Query
+from graphveil.core import Mechanism, Query, SealedGraph
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
 
 
 class Additive(Mechanism):
     """Releases `bounded(sealed, query)` plus noise of density f."""
 
     @abstractmethod
-    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+    def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         """What is released but for the noise."""
 
     @abstractmethod
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         """ln f(rest - shift) / f(rest), both of the released shape; infinite without noise."""
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         low = self.bounded(there, query).double()
         return self.log_ratio(answer.double() - low, self.bounded(here, query).double() - low)
 
 
 def certain(log_ratio: float) -> float:
-    """Without noise whatever is log_ratio is certain."""
+    """Without noise whatever differs is certain."""
     return math.copysign(math.inf, log_ratio) if log_ratio else 0.0

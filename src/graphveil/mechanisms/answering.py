@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query
+from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
 from graphveil.graph.arcs import Ids
-
-if TYPE_CHECKING:
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 class Answering(Mechanism):
@@ -36,7 +31,14 @@ class Answering(Mechanism):
     def log_chances(self, rows: Tensor, answers: Tensor) -> Floats:
         """For audits: the log chance of every answer, int64 [uses], given its row, [uses, *]; float64 [uses]."""
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         return float((self.log_chances(query(here), answer) - self.log_chances(query(there), answer)).sum())
 
     def answers(self, rows: Tensor, draws: list[Floats]) -> Tensor:
@@ -45,10 +47,10 @@ class Answering(Mechanism):
             raise InvalidInput(f"the query has {len(rows)} row(s) for {len(draws)} use(s); give one for each")
         return self.answer(rows, np.stack(draws))
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         return self.apply_many(sealed, query, source, 1)
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
+    def apply_many(self, sealed: SealedGraph, query: Query, source: Source, uses: int) -> Tensor:
         return self.answers(query(sealed), [self.draw(source) for _ in range(uses)])
 
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Mechanism, Query, require_cost, require_positive, require_whole
+from graphveil.core import (
+    InvalidInput,
+    Mechanism,
+    Query,
+    SealedGraph,
+    Source,
+    require_cost,
+    require_positive,
+    require_whole,
+)
 from graphveil.mechanisms.additive import certain
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows, neighbour_sum
@@ -24,8 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from graphveil.graph.arcs import Csr, Ids
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Contractive(Mechanism):
         if not require_cost(self.loops, "loops") <= self.tau:
             raise InvalidInput(f"loops must lie in 0..tau = {self.tau}, got {self.loops!r}")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         return self._last_state(query(sealed), partial(self._perturbed, source=source)).float()
 
     def silent(self, asked: NeighbourSums) -> Tensor:
@@ -87,7 +94,14 @@ class Contractive(Mechanism):
         # error and the noisy state, and 2^-22 sqrt(n) <= 32 g sqrt(size) / std for the state's float32.
         return source.add_gaussian(rows, self.std, unit=self.move(undirected=False) / (1.5 + 16 / self.std))
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         # Along the line that joins the noiseless releases both laws are Gaussian, but for clipping.
         first, second = query(here), query(there)
         direction = telling_direction(self, second, first)

@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from graphveil.core import Adjacency, Curve, Mechanism, Plan, Query, Reading, Step
+from graphveil.core import Adjacency, Curve, Mechanism, Plan, Query, Reading, SealedGraph, Source, Step
 from graphveil.mechanisms.additive import certain
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
-    from graphveil.privacy.session import Session
 
 
 @dataclass(frozen=True)
@@ -35,11 +31,18 @@ class ExposedCurve(Curve):
 class Exposed(Mechanism):
     """Query: `query(sealed) -> Tensor`, released unchanged. For non-private baselines only."""
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:  # noqa: ARG002
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:  # noqa: ARG002
         exposed: Tensor = query(sealed)
         return exposed
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         first, second = (torch.equal(answer, query(sealed)) for sealed in (here, there))
         return certain(float(first) - float(second))
 
@@ -57,17 +60,3 @@ def exposing_plan(adjacency: Adjacency, reading: Reading, reads: frozenset[str])
     act = Exposed()
     step = Step("expose", act, act.curve(1), exposed, why="docs/methods/exposed.md") if exposed else None
     return Plan(adjacency, reading, () if step is None else (step,))
-
-
-def expose(session: Session, part: str) -> Tensor:
-    """A part of the graph: from the public side if it is there, else exposed. Edges come as [2, m]."""
-    private = part in session.plan.adjacency.private
-    if part == "edges":
-        return (
-            session.release("expose", lambda sealed: sealed.adj.edge_index())
-            if private
-            else session.public.arcs().edge_index()
-        )
-    if part == "x":
-        return session.release("expose", lambda sealed: sealed.x) if private else session.public.features()
-    return session.release("expose", lambda sealed: sealed.y) if private else session.public.labels()

@@ -17,15 +17,12 @@ import numpy as np
 import torch
 from scipy.special import gammaln
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import inner_epsilon, require_rate, sampled_evidence
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)
@@ -87,11 +84,18 @@ class FixedSize(Mechanism):
         if not 0 < self.size <= self.population:
             raise InvalidInput(f"sample size must lie in 1..{self.population}, got {self.size}")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         batch = source.choose(self.population, self.size)
         return self.inner.apply(sealed, partial(query, batch=batch), source)
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         rate, whole = self.size / self.population, torch.arange(self.population)
         return sampled_evidence(self.inner, rate, here, there, partial(query, batch=whole), answer)
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _BLOCK = 1 << 20
 """Skips drawn at a time."""
@@ -40,12 +37,12 @@ class Asked:
     share: float = 1.0
 
 
-def asked(sealed: Sealed, share: float) -> Asked:
+def asked(sealed: SealedGraph, share: float) -> Asked:
     """Query: which pairs are edges, and the `share` of yeses to keep, which is public or was released before."""
     return Asked(sealed.adj, share)
 
 
-def counted(sealed: Sealed, undirected: bool) -> Tensor:
+def counted(sealed: SealedGraph, undirected: bool) -> Tensor:
     """Query: a one for every pair that is an edge, [m, 1]."""
     return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)
 
@@ -82,7 +79,7 @@ class FlippedEdges(Mechanism):
         most = keep * known + add * (pairs - known)
         return min(max(wanted, 0.0) / most, 1.0) if most > 0 else 1.0
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         asked = query(sealed)
         keep, add = self.chances(asked.share)
         starts = row_starts(asked.adj.num_nodes, self.undirected)
@@ -94,7 +91,14 @@ class FlippedEdges(Mechanism):
         # Sorted: the order must not tell edges from lies. Two ascending runs, which a stable sort merges.
         return torch.from_numpy(ends(np.sort(said, kind="stable"), starts, self.undirected))
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         first, second = query(here), query(there)
         said, more, fewer = told_pairs(answer, first.adj, second.adj, self.undirected)
         keep, add = self.chances(first.share)

@@ -12,16 +12,13 @@ import numpy as np
 from mpmath.ctx_mp import MPContext
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
 from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 _SMALL, _LARGE = 2.0**-10, 2.0**7
@@ -130,10 +127,10 @@ class Gaussian(Additive):
     std: float
     clip: float = 1.0
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         return source.add_gaussian(self.bounded(sealed, query), self.std * self.clip, unit=self.clip)
 
-    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+    def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         total: Tensor = query(sealed).clipped_sum(self.clip)
         return total
 

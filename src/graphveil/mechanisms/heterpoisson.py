@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Ids
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
@@ -34,9 +34,6 @@ from graphveil.sampling.subgraphs import Subgraphs
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _NEGLIGIBLE = 1e-20
 """Probability that is charged as if the unit were exposed; far below any delta."""
@@ -332,33 +329,40 @@ class HeterPoisson(Mechanism):
     def __post_init__(self) -> None:
         require_rate(self.rate)
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         train = sealed.public.train.nonzero().flatten()
         centres = train[source.coins(len(train), self.rate)].numpy()
         draws = source.uniform(sampler.draws_needed(sealed.adj, centres))
         return self.inner.apply(sealed, partial(query, batch=self.batch(sealed, centres, draws)), source)
 
-    def batch(self, sealed: Sealed, centres: Ids, draws: Floats) -> Subgraphs:
+    def batch(self, sealed: SealedGraph, centres: Ids, draws: Floats) -> Subgraphs:
         """The subgraphs of these centres, int64 [k], for one uniform draw per in-arc of theirs."""
         keep = sealed.derived(f"keep probabilities {self.multiplier!r} {self.cap!r}", self._keep)
         alone = not self.overlap
         return sampler.sample(sealed.adj, centres, keep, draws, drop_centres=alone, induced=self.induced)
 
-    def _keep(self, sealed: Sealed) -> Floats:
+    def _keep(self, sealed: SealedGraph) -> Floats:
         """p of every id, float64 [n]. Only training ids are ever sampled: the others have no part in training."""
         public = sealed.public
         return np.where(
             public.train.numpy(), sampler.keep_probabilities(public.out_degrees(), self.multiplier, self.cap), 0.0
         )
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         blanked = ((here.y >= 0) & (there.y < 0)).any()
         first, second = (here, there) if blanked else (there, here)
         base, moves = self.moves(first, second, query)
         log_ratio = log_mixture(self.inner, answer.double() - base, moves)
         return log_ratio if blanked else -log_ratio
 
-    def moves(self, here: Sealed, there: Sealed, query: Query) -> tuple[Tensor, list[tuple[float, Tensor]]]:
+    def moves(self, here: SealedGraph, there: SealedGraph, query: Query) -> tuple[Tensor, list[tuple[float, Tensor]]]:
         """For audits: the mean sum without the node that is blank in `there`, and how it moves the sum, by chance.
 
         The other nodes' coins are not known, and what they add is taken as its mean. Central, the node adds a gradient;
@@ -382,11 +386,11 @@ class HeterPoisson(Mechanism):
             moves += [((1 - self.rate) * float(kept[k]), k / len(listeners) * change) for k in often]
         return base, moves
 
-    def _likely(self, sealed: Sealed) -> Floats:
+    def _likely(self, sealed: SealedGraph) -> Floats:
         """The chance that an id stays in a subgraph: kept, and not central itself."""
         return self._keep(sealed) * (1.0 if self.overlap else 1 - self.rate)
 
-    def _bounded(self, sealed: Sealed, query: Query, centres: Ids, keep: Floats) -> Tensor:
+    def _bounded(self, sealed: SealedGraph, query: Query, centres: Ids, keep: Floats) -> Tensor:
         """The clipped sum of all these centres, int64 [k], under coins that depend on the pair of ids alone."""
         adj, size = sealed.adj, sealed.public.num_nodes
         degrees = adj.indptr[centres + 1] - adj.indptr[centres]

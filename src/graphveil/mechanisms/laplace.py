@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
 from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,10 @@ class Laplace(Additive):
     scale: float
     clip: float = 1.0
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         return source.add_laplace(self.bounded(sealed, query), self.scale * self.clip, unit=self.clip)
 
-    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+    def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         rows: Tensor = query(sealed).double()
         norms = rows.abs().sum(dim=1, keepdim=True)
         return (rows * (self.clip / norms.clamp(min=self.clip))).nan_to_num(0.0, 0.0, 0.0).sum(dim=0)

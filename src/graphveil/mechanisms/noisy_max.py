@@ -11,18 +11,15 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Curve, Floats, InvalidInput, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Source, require_cost
 from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve, response
-
-if TYPE_CHECKING:
-    from graphveil.privacy.noise import Source
 
 _LARGEST = 32.0
 """Beyond this epsilon doubles draw what is needed too coarsely: nothing finite is claimed."""

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
 from scipy.special import log_ndtr
 from torch import Tensor
 
-from graphveil.core import Curve, Floats, InvalidInput, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Source, require_cost
 from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_density
-
-if TYPE_CHECKING:
-    from graphveil.privacy.noise import Source
 
 _SMALLEST_SCALE = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, Unsupported
+from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, Unsupported
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
@@ -28,9 +28,6 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 def require_rate(rate: float) -> None:
@@ -123,17 +120,19 @@ class Poisson(Mechanism):
     def __post_init__(self) -> None:
         require_rate(self.rate)
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         return self.inner.apply(sealed, partial(query, batch=self._batch(source)), source)
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
+    def apply_many(self, sealed: SealedGraph, query: Query, source: Source, uses: int) -> Tensor:
         if not isinstance(self.inner, Answering):
             return super().apply_many(sealed, query, source, uses)
         # Batch and noise of a use come from the source together, so that it does not matter which uses share a call.
         drawn = [(self._batch(source), self.inner.draw(source)) for _ in range(uses)]
         return self.inner.answers(query(sealed, batches=[batch for batch, _ in drawn]), [draws for _, draws in drawn])
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:
+    def evidence(
+        self, here: SealedGraph, there: SealedGraph, query: Query, answer: Tensor, uses: int | None = None
+    ) -> float:
         whole = torch.arange(self.population)
         given = {"batch": whole} if uses is None else {"batches": [whole] * uses}
         return sampled_evidence(self.inner, self.rate, here, there, partial(query, **given), answer)
@@ -149,7 +148,9 @@ class Poisson(Mechanism):
         return cls(Gaussian(1.0), 0.2, 50), cls(Laplace(1.0), 0.1, 50), cls(NoisyMax(0.5, 3), 0.3, 50)
 
 
-def sampled_evidence(inner: Mechanism, rate: float, here: Sealed, there: Sealed, query: Query, answer: Tensor) -> float:
+def sampled_evidence(
+    inner: Mechanism, rate: float, here: SealedGraph, there: SealedGraph, query: Query, answer: Tensor
+) -> float:
     """ln (1 - rate + rate L): the record was sampled with probability `rate`, and then `answer` is L times likelier.
 
     For audits. `query(sealed)` asks about everybody; of the records that both graphs have a share `rate` is expected.
@@ -172,10 +173,12 @@ class SampledOnce(Poisson):
     Whoever is in the sample is in it for every use, so that no use is cheaper than without sampling.
     """
 
-    def apply_many(self, sealed: Sealed, query: Query, source: Source, uses: int) -> Tensor:
+    def apply_many(self, sealed: SealedGraph, query: Query, source: Source, uses: int) -> Tensor:
         return self.inner.apply_many(sealed, partial(query, batch=self._batch(source)), source, uses)
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:
+    def evidence(
+        self, here: SealedGraph, there: SealedGraph, query: Query, answer: Tensor, uses: int | None = None
+    ) -> float:
         # One coin for all uses.
         log_ratio = self.inner.evidence(here, there, partial(query, batch=torch.arange(self.population)), answer, uses)
         return (

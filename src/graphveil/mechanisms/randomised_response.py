@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from graphveil.core import Curve, InvalidInput, Mechanism, Query
+from graphveil.core import Curve, InvalidInput, Mechanism, Query, SealedGraph, Source
 from graphveil.mechanisms.dominating_pair import PureCurve, response
-
-if TYPE_CHECKING:
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _LARGEST = 32.0
 """Beyond this epsilon a double has too few digits for the chance of a lie: nothing finite is claimed."""
@@ -35,13 +31,20 @@ class RandomisedResponse(Mechanism):
         """Probability that an answer is the true one."""
         return 1 / (1 + (self.categories - 1) * math.exp(-self.epsilon))
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         answers = query(sealed).clamp(0, self.categories - 1)
         honest = source.coins(len(answers), self.truth)
         shifts = torch.from_numpy(source.uniform(len(answers)) * (self.categories - 1)).long() + 1
         return torch.where(honest, answers, (answers + shifts) % self.categories)
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         first, second = (query(sealed).clamp(0, self.categories - 1) for sealed in (here, there))
         return self.epsilon * float((answer == first).sum() - (answer == second).sum())
 

@@ -10,15 +10,12 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _DEPTH = 32.0
 """No community is less likely than the likeliest by more than e^-32: rarer ones could not be drawn faithfully."""
@@ -61,7 +58,7 @@ class Settling(Mechanism):
     def __post_init__(self) -> None:
         require_cost(self.scale, "scale")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         asked = query(sealed)
         home, (nodes, width) = asked.home.copy(), asked.lean.shape
         # Less noise than this is not claimed to protect, so nothing is cut: without noise the most frequent wins.
@@ -76,7 +73,14 @@ class Settling(Mechanism):
             _settle(asked.adj.indptr, asked.adj.indices, turn, lean, noise, rate, depth, home)
         return torch.from_numpy(home)
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         return sum(
             sign * float(_log_chances(self, query(sealed), answer.numpy()).sum())
             for sign, sealed in ((1, here), (-1, there))

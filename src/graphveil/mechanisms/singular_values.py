@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse.linalg
 import torch
 
-from graphveil.core import InvalidInput, Mechanism, Query, require_cost, require_whole
+from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost, require_whole
 from graphveil.mechanisms.exposed import ExposedCurve
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from graphveil.core import Floats
     from graphveil.graph.arcs import Csr
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,20 @@ class SingularValues(Mechanism):
         if self.rank < 1:
             raise InvalidInput(f"rank must be at least 1, got {self.rank}")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         values, vectors = leading(query(sealed), self.rank)
         noisy = source.add_gaussian(torch.from_numpy(np.abs(values)), self.std, unit=1.0).double()
         left = torch.from_numpy(vectors)
         return torch.cat([left, left * torch.from_numpy(np.sign(values)), noisy[None, :]])
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         # The vectors carry no noise: only the graph that was asked spans them.
         size = (len(answer) - 1) // 2
         released = answer[:size].numpy()

@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
 from graphveil.mechanisms.additive import Additive, certain
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 
 @dataclass(frozen=True)
@@ -64,12 +61,12 @@ class Sml(Additive):
         if not 0 < self.clip < math.inf:
             raise InvalidInput(f"clip must be a finite number above 0, got {self.clip}")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         total = self.bounded(sealed, query)
         spread = math.sqrt(-math.log(float(source.uniform(1)[0])))
         return source.add_gaussian(total, spread * self.std * self.clip, unit=self.clip)
 
-    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+    def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         total: Tensor = query(sealed).clipped_sum(self.clip)
         return total
 

@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Query, require_cost
+from graphveil.core import InvalidInput, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _MOST_EPSILON = 32.0
 """Beyond this for one contribution a uniform has too few digits: nothing finite is claimed."""
@@ -68,14 +65,14 @@ class Tally(Additive):
             # The tails of the noise are shown to be thin enough for moves of one and two (docs/methods/lpgnet.md).
             raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         counts = self.bounded(sealed, query).numpy()
         for first in range(0, len(counts), _BLOCK):
             part = counts[first : first + _BLOCK]
             part += geometric(source, len(part), self.scale) - geometric(source, len(part), self.scale)
         return torch.from_numpy(counts)
 
-    def bounded(self, sealed: Sealed, query: Query) -> Tensor:
+    def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
         cells = asked.cells[:, : self.marks].ravel()
         return torch.from_numpy(np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size))

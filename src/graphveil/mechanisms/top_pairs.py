@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, require_cost
+from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pairs
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from graphveil.graph.sealing import Sealed
-    from graphveil.privacy.noise import Source
 
 _SMALLEST_SCALE = 1 / 32
 """Beyond epsilon 32 doubles draw the noise that is needed too coarsely: nothing finite is claimed."""
@@ -59,7 +56,7 @@ class TopPairs(Mechanism):
     def __post_init__(self) -> None:
         require_cost(self.scale, "scale")
 
-    def apply(self, sealed: Sealed, query: Query, source: Source) -> Tensor:
+    def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         asked = query(sealed)
         starts = row_starts(asked.adj.num_nodes, self.undirected)
         edges = codes(asked.adj, starts, self.undirected)
@@ -76,7 +73,14 @@ class TopPairs(Mechanism):
         said = np.sort(np.concatenate([edges[kept], strangers]))
         return torch.from_numpy(ends(said, starts, self.undirected))
 
-    def evidence(self, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None = None) -> float:  # noqa: ARG002
+    def evidence(
+        self,
+        here: SealedGraph,
+        there: SealedGraph,
+        query: Query,
+        answer: Tensor,
+        uses: int | None = None,  # noqa: ARG002
+    ) -> float:
         # An edge comes first more often; by how much depends on all the others.
         said, more, fewer = told_pairs(answer, query(here).adj, query(there).adj, self.undirected)
         return float(np.isin(more, said).sum()) - float(np.isin(fewer, said).sum())

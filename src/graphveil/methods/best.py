@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, Step, Unit, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, State, Step, Unit, Unsupported
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.nn.clipping import lengths_of

@@ -21,6 +21,7 @@ from graphveil.core import (
     InvalidInput,
     Plan,
     Reading,
+    State,
     Step,
     Unit,
     Unsupported,
@@ -33,7 +34,6 @@ from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.bases.edge_method import EdgeMethod, messages
-from graphveil.methods.bases.method import State
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients, dense_logits, with_bias
 from graphveil.nn.features import Scale, Scaling, unit_rows

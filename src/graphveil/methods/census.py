@@ -13,11 +13,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, Step, Unit, parse, require_positive, require_whole
+from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit, parse, require_positive, require_whole
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.aggregate import clip_rows
 from graphveil.nn.features import Scale
 from graphveil.nn.student import ridge_logits

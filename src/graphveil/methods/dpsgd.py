@@ -16,6 +16,7 @@ from graphveil.core import (
     Plan,
     Reading,
     Relation,
+    State,
     Step,
     Unit,
     Unsupported,
@@ -26,7 +27,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.clipping import (
     ExampleGradients,
     dense_gradients,

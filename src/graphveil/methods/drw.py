@@ -17,6 +17,7 @@ from graphveil.core import (
     Plan,
     Query,
     Reading,
+    State,
     Step,
     Unit,
     require_whole,
@@ -25,7 +26,6 @@ from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
 from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs

@@ -23,6 +23,7 @@ from graphveil.core import (
     InvalidInput,
     Plan,
     Reading,
+    State,
     Step,
     Unsupported,
     parse,
@@ -37,7 +38,6 @@ from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.singular_values import SingularValues
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
 from graphveil.nn.basis import Basis, fitted, restored
 from graphveil.nn.features import Scaling, one_scale

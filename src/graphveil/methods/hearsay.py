@@ -18,15 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_whole
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, parse, require_whole
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.edge_method import NO_NODES, messages, sums_plan
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import graph_of
+from graphveil.methods.parts.counts import cluster_degrees, log_counts
 from graphveil.nn.aggregate import neighbour_sum
-from graphveil.nn.counts import cluster_degrees, log_counts
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted

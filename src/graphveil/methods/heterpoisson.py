@@ -17,6 +17,7 @@ from graphveil.core import (
     Plan,
     Query,
     Reading,
+    State,
     Step,
     Unit,
     require_positive,
@@ -28,7 +29,6 @@ from graphveil.mechanisms import heterpoisson as mechanism
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.subgraph_method import SubgraphMethod
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.nn.beliefs import propagate

@@ -10,12 +10,11 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, require_whole
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.edge_method import NO_NODES, EncoderMethod
-from graphveil.methods.bases.method import State
-from graphveil.nn.counts import cluster_degrees, log_counts
+from graphveil.methods.parts.counts import cluster_degrees, log_counts
 from graphveil.nn.features import Scaling, standard
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session

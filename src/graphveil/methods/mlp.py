@@ -8,11 +8,12 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.core import Adjacency, Plan, Reading, State, Unit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
-from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.methods.bases.method import PredictionReads, State
+from graphveil.mechanisms.exposed import exposing_plan
+from graphveil.methods.bases.exposed_gnn import expose
+from graphveil.methods.bases.method import PredictionReads
 from graphveil.methods.bases.network import Network
 from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows

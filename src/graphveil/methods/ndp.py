@@ -8,14 +8,24 @@ from typing import Self
 
 from torch import Tensor
 
-from graphveil.core import Adjacency, Contributions, InvalidInput, Plan, Query, Reading, Step, Unit, require_whole
+from graphveil.core import (
+    Adjacency,
+    Contributions,
+    InvalidInput,
+    Plan,
+    Query,
+    Reading,
+    State,
+    Step,
+    Unit,
+    require_whole,
+)
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
 from graphveil.privacy.session import Session
 from graphveil.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs

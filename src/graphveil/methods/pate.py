@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, require_whole
+from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, State, Step, require_whole
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive

@@ -12,14 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Query, Reading, Step, require_whole
+from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Query, Reading, State, Step, require_whole
 from graphveil.graph.arcs import Ids
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce, require_rate
 from graphveil.mechanisms.renyi import MomentsCurve
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive

@@ -11,21 +11,11 @@ from typing import Self
 import numpy as np
 import torch
 
-from graphveil.core import (
-    Adjacency,
-    Floats,
-    InvalidInput,
-    Plan,
-    Reading,
-    Step,
-    parse,
-    require_whole,
-)
+from graphveil.core import Adjacency, Floats, InvalidInput, Plan, Reading, State, Step, parse, require_whole
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Marks, Tally, ends
-from graphveil.methods.bases.method import State
 from graphveil.methods.bases.released_graph import ReleasedGraph, graph_of
 from graphveil.nn.features import Scaling
 from graphveil.nn.folds import Folds, cross_fitted

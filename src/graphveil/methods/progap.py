@@ -10,10 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, require_whole
 from graphveil.graph.sealing import Public
 from graphveil.methods.bases.edge_method import NO_NODES, EncoderMethod, messages, sums_plan
-from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, beliefs, embedded
 from graphveil.nn.mlp import predicted, restore, with_prefix

@@ -9,8 +9,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.method import State
 from graphveil.nn.features import unit_rows
 from graphveil.nn.folds import Folds, cross_fitted
 

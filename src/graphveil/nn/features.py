@@ -8,8 +8,7 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, parse
-from graphveil.methods.bases.method import State
+from graphveil.core import InvalidInput, State, parse
 
 
 class Scale(StrEnum):

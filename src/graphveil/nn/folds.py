@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
+from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.method import State
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 

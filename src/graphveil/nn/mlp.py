@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from graphveil.methods.bases.method import State
+from graphveil.core import State
 
 
 class Dropout(nn.Module):

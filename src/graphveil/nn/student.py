@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import InvalidInput
+from graphveil.core import InvalidInput, State
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.methods.bases.method import State
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix

@@ -15,10 +15,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.core import Floats
+from graphveil.core import Floats, State
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.method import State
 from graphveil.nn.features import Scale, Scaling, unit_rows
 
 _HOPS = 2

@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
+from graphveil.core import Floats, GraphveilError, InvalidInput, Source, Unsupported
+from graphveil.runtime.distributed import crew, sent
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
@@ -48,7 +49,7 @@ if hasattr(os, "register_at_fork"):  # not where processes never fork
     os.register_at_fork(after_in_child=_count_fork)
 
 
-class Source(ABC):
+class Stream(Source, ABC):
     """A stream of random draws that protects private data."""
 
     label: ClassVar[str]
@@ -163,7 +164,7 @@ def _finite(total: Tensor) -> Floats:
     return flat
 
 
-class Seeded(Source):
+class Seeded(Stream):
     """Reproducible noise for research. Whoever knows the seed can subtract it: not for release.
 
     A copy goes on with the same draws, and so does a forked process: that is what a seed is for.
@@ -215,7 +216,7 @@ class _Keystream(threading.local):
         self._owner, self._left = (os.getpid(), _forks), _LIFE
 
 
-class Secure(Source):
+class Secure(Stream):
     """Noise from a ChaCha20 keystream under a fresh key, added on an integer grid.
 
     The bounded sum is rounded to a power-of-two grid g, the noise to the same grid, and both are added
@@ -279,3 +280,31 @@ class Secure(Source):
         steps = np.clip(total / grid, -(2.0**52), 2.0**52)
         units = np.rint(steps).astype(np.int64) + np.rint(wide * noise / grid).astype(np.int64)
         return units.astype(np.float64) * grid
+
+
+def common(source: Stream) -> Stream:
+    """The first process's `source`, for all of them."""
+    return source if crew().size == 1 else _Common(source)
+
+
+class _Common(Stream):
+    """Draws in the first process and sends the draws to the others, which never use the source they hold."""
+
+    label = "drawn by the first process"
+    secure = False
+
+    def __init__(self, source: Stream) -> None:
+        self._source = source
+
+    def uniform(self, count: int) -> Floats:
+        return sent(count, lambda: self._source.uniform(count))
+
+    def normal(self, count: int) -> Floats:
+        return sent(count, lambda: self._source.normal(count))
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        # As doubles on the way, because not every backend sends unsigned words; no bit changes.
+        return sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
+
+    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
+        return sent(total.size, lambda: self._source._join(total, noise, scale, slack))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
 from graphveil.graph.sealing import Public, Sealed
-from graphveil.privacy.noise import Source
+from graphveil.privacy.noise import Stream
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Session:
     """One run of one plan: hands out the planned releases, counts them, and refuses any other."""
 
-    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Source) -> None:
+    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream) -> None:
         self.public = public
         self.plan = plan
         self._sealed = sealed

@@ -30,6 +30,7 @@ from graphveil.core import (
     Plan,
     Reading,
     Relation,
+    State,
     Step,
     Tampered,
     Unit,
@@ -41,7 +42,7 @@ from graphveil.core import (
 )
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public

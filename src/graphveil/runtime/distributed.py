@@ -26,12 +26,9 @@ import numba
 import numpy as np
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Contributions, Floats, GraphveilError, InvalidInput
-from graphveil.privacy.noise import Source
-from graphveil.sampling.subgraphs import Subgraphs
 
 T = TypeVar("T")
 
@@ -116,17 +113,19 @@ def require_alike(describe: Callable[[], str], what: str) -> None:
         raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
 
 
-def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions]) -> Contributions:
-    """`work(batch)`, of which this process computes its share of the subgraphs and the others theirs."""
-    crew = _crew.get()
-    if crew.size == 1:
-        return work(batch)
-    first, last = (batch.count * place // crew.size for place in (crew.rank, crew.rank + 1))
-    return _Together(work(batch.take(np.arange(first, last))))
+def crew() -> Crew:
+    """The processes of this run."""
+    return _crew.get()
+
+
+def own_share(count: int) -> tuple[int, int]:
+    """Which of `count` pieces this process computes: the first, and the one after the last."""
+    here = _crew.get()
+    return count * here.rank // here.size, count * (here.rank + 1) // here.size
 
 
 @dataclass(frozen=True, eq=False)
-class _Together:
+class Together:
     """The contributions of all processes, of which this one holds a share."""
 
     mine: Contributions
@@ -139,35 +138,7 @@ class _Together:
         return total
 
 
-def common(source: Source) -> Source:
-    """The first process's `source`, for all of them."""
-    return source if _crew.get().size == 1 else _Common(source)
-
-
-class _Common(Source):
-    """Draws in the first process and sends the draws to the others, which never use the source they hold."""
-
-    label = "drawn by the first process"
-    secure = False
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def uniform(self, count: int) -> Floats:
-        return _sent(count, lambda: self._source.uniform(count))
-
-    def normal(self, count: int) -> Floats:
-        return _sent(count, lambda: self._source.normal(count))
-
-    def words(self, count: int) -> NDArray[np.uint64]:
-        # As doubles on the way, because not every backend sends unsigned words; no bit changes.
-        return _sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
-
-    def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
-        return _sent(total.size, lambda: self._source._join(total, noise, scale, slack))
-
-
-def _sent(count: int, work: Callable[[], Floats]) -> Floats:
+def sent(count: int, work: Callable[[], Floats]) -> Floats:
     """`work()`, float64 [count], of the first process."""
     values = work() if _crew.get().first else np.empty(count)
     with _answered():

@@ -8,13 +8,13 @@ from functools import partial
 
 import torch
 
-from graphveil.core import Adjacency, Plan, Reading, Step, Unit
+from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit
 from graphveil.evidence.court import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.edge_method import messages
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.privacy.session import Session
 
 _DEGREE = 20

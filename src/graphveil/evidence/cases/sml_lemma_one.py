@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, Step, Unit
+from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit
 from graphveil.evidence.court import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.privacy.session import Session
 
 _DIMENSIONS = 1000

@@ -16,6 +16,7 @@ from graphveil.core import (
     InvalidInput,
     Plan,
     Reading,
+    State,
     Step,
     Unit,
     parse,
@@ -24,7 +25,7 @@ from graphveil.core import (
 )
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, State
+from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import Scale, Scaling, standard
 from graphveil.nn.fit import Recipe, fit_rows

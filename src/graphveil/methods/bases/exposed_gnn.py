@@ -9,11 +9,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.core import Adjacency, Plan, Reading, State, Unit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
-from graphveil.mechanisms.exposed import expose, exposing_plan
-from graphveil.methods.bases.method import State
+from graphveil.mechanisms.exposed import exposing_plan
 from graphveil.methods.bases.network import Network
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scaling
@@ -76,3 +75,17 @@ def _logits(stack: nn.Module, x: Tensor, operator: Operator) -> Tensor:
     with torch.no_grad():
         scores: Tensor = stack(x, operator)
     return scores
+
+
+def expose(session: Session, part: str) -> Tensor:
+    """A part of the graph: from the public side if it is there, else exposed. Edges come as [2, m]."""
+    private = part in session.plan.adjacency.private
+    if part == "edges":
+        return (
+            session.release("expose", lambda sealed: sealed.adj.edge_index())
+            if private
+            else session.public.arcs().edge_index()
+        )
+    if part == "x":
+        return session.release("expose", lambda sealed: sealed.x) if private else session.public.features()
+    return session.release("expose", lambda sealed: sealed.y) if private else session.public.labels()

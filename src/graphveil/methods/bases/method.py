@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
 
-from graphveil.core import Adjacency, Described, InvalidInput, Plan, Reading, Unit, Unsupported, is_number, quoted
+from graphveil.core import (
+    Adjacency,
+    Described,
+    InvalidInput,
+    Plan,
+    Reading,
+    State,
+    Unit,
+    Unsupported,
+    is_number,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from graphveil.graph.arcs import Csr
     from graphveil.graph.sealing import Public
     from graphveil.privacy.session import Session
-
-State = Mapping[str, Tensor]
-"""Everything a method releases: weights, and the outputs that predictions need. Saved as it is."""
 
 
 class PredictionReads(StrEnum):

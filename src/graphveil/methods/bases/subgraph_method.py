@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Contributions, InvalidInput, Query, Unsupported, require_positive, require_whole
+from graphveil.core import Contributions, InvalidInput, Query, State, Unsupported, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import by_record
 from graphveil.nn.subgraph import SubgraphGradients, SubgraphModel, gradients, start
 from graphveil.nn.subgraph_model import Activation, Kind, logits_at_rows
 from graphveil.privacy.session import Session
-from graphveil.runtime.distributed import shared_out
+from graphveil.runtime.distributed import Together, crew, own_share
 from graphveil.runtime.progress import track
 from graphveil.sampling.subgraphs import Subgraphs
 
@@ -106,3 +106,10 @@ def arcs_between(adj: Csr, sources: NDArray[np.bool_], targets: NDArray[np.bool_
     kept = sources[adj.indices] & np.repeat(targets, np.diff(adj.indptr))
     before: Ids = np.concatenate([[0], np.cumsum(kept)])
     return Csr(before[adj.indptr], adj.indices[kept])
+
+
+def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions]) -> Contributions:
+    """`work(batch)`, of which this process computes its share of the subgraphs and the others theirs."""
+    if crew().size == 1:
+        return work(batch)
+    return Together(work(batch.take(np.arange(*own_share(batch.count)))))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Unit, parse, require_positive, require_whole
+from graphveil.core import InvalidInput, State, Unit, parse, require_positive, require_whole
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Public, PublicGraph, Sealed
-from graphveil.methods.bases.method import Method, PredictionReads, State
+from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits

@@ -1,0 +1,1 @@
+"""What one or two methods need, and nobody else."""

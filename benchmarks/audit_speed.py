@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphveil as gv
-from graphveil.core import Reading
 from graphveil.evidence.attacks.canary_edge import CanaryEdge
 from graphveil.evidence.audit import Claim
 from graphveil.evidence.bounds import finding
 from graphveil.evidence.game import Game
+from graphveil.planning import Terms, planned
 from graphveil.runtime.engine import Local, using
 from graphveil.runtime.folders import write_whole
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path)
     given = parser.parse_args()
     graph, method = gv.datasets.load("cora", split="random"), gv.methods.Hearsay()
-    claim = Claim.of_method(method, graph, EPSILON, None, DELTA, "edge", Reading.SOUND)
+    claim = Claim.of_plan(planned(method, graph, Terms("edge", EPSILON, delta=DELTA)))
     measured = {}
     for name, runs in (("1,000 runs", 500), ("1,000 runs on each graph", 1000)):
         # A graph remembers what was learnt from it: take a fresh one.

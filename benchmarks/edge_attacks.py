@@ -31,9 +31,11 @@ from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Target
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method, PredictionReads
-from graphveil.release.certificate import Release, class_f1, score
+from graphveil.release.release import Release
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
+from graphveil.tasks.node_classification import accuracy_and_f1 as score
+from graphveil.tasks.node_classification import class_f1
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""

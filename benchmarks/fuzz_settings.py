@@ -32,12 +32,11 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.core import Adjacency, GraphveilError, Reading, Unit, parse
+from graphveil.core import GraphveilError, Reading, Unit
 from graphveil.graph.sealing import Public
 from graphveil.methods import Best, Gap
 from graphveil.methods.bases.method import Method
-from graphveil.privacy import accounting
-from graphveil.training import choose_noise, plan_of
+from graphveil.planning import Terms, planned
 
 EPSILONS = (1e-8, 1e-5, 1e-3, 0.01, 0.1, 1.0, 10.0, 50.0, 200.0, 1000.0)
 NOISES = (1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e12, 1e300)
@@ -66,10 +65,9 @@ class Question:
     def answer(self) -> tuple[float, float]:
         """(noise, epsilon), as `graphveil account` finds them."""
         made = _made(self.method, self.settings)
-        adjacency, reading = Adjacency.of(self.unit), parse(Reading, self.reading, "reading")
-        plans = plan_of(made, Public.blank(self.nodes, 128, 10), adjacency, reading)
-        chosen = choose_noise(plans, self.epsilon, self.noise, self.delta)
-        return chosen, accounting.epsilon(plans(chosen), self.delta)
+        terms = Terms(self.unit, self.epsilon, self.noise, self.delta, self.reading)
+        found = planned(made, Public.blank(self.nodes, 128, 10), terms)
+        return found.noise, found.epsilon
 
     def verdict(self) -> str:
         """`answered`, `refused: ...` or what is wrong."""

@@ -29,12 +29,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MLP, SimpleConv
 
 import graphveil as gv
-from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.methods.bases import edge_method
 from graphveil.nn.fit import Recipe
-from graphveil.privacy import accounting
-from graphveil.training import plan_of
+from graphveil.planning import Terms, planned
 
 NODES, FEATURES, CLASSES, DEGREE = 20_000, 128, 4, 15.0
 HOPS, HIDDEN, EPOCHS, RATE = 2, 16, 100, 0.01
@@ -153,9 +151,7 @@ def main() -> None:
     numba.set_num_threads(1)
     torch.manual_seed(0)
     graph = social(NODES, CLASSES, FEATURES, DEGREE).random_split()
-    adjacency = Adjacency.of("edge")
-    plan = plan_of(GAP, graph.seal(adjacency)[0], adjacency, Reading.SOUND)
-    std = accounting.calibrate(plan, EPSILON, DELTA).noise
+    std = planned(GAP, graph, Terms("edge", EPSILON, delta=DELTA)).noise
     masks = {f"{role}_mask": getattr(graph, role) for role in ("train", "val", "test")}
     data = Data(x=graph.x, y=graph.y, edge_index=graph.adj.edge_index(), **masks)
     works = {

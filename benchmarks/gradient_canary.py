@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-from graphveil.core import Adjacency, Floats, Reading
+from graphveil.core import Floats, Reading
 from graphveil.evidence.bounds import Scores, finding
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoisson
@@ -37,9 +37,8 @@ from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.nn.subgraph import start
-from graphveil.privacy import accounting
+from graphveil.planning import Terms, planned
 from graphveil.runtime.folders import write_whole
-from graphveil.training import plan_of
 
 DATASETS = ("facebook", "twitch-de", "computers", "pubmed")
 EPSILONS = (2.0, 4.0, 8.0, 16.0)
@@ -142,17 +141,15 @@ LAWS = (("sml", Reading.PUBLISHED), ("gaussian", Reading.SOUND), ("ndp", Reading
 def measured(name: str, epsilon: float, law: str, reading: Reading, runs: int) -> dict[str, Any]:
     """A row: one dataset, epsilon and noise law."""
     graph = gv.datasets.load(name, split="random_80_20")
-    adjacency, delta = Adjacency.of("node", graph.undirected), graph.num_nodes**-1.1
-    public = graph.seal(adjacency)[0]
+    delta = graph.num_nodes**-1.1
     method: gv.methods.HeterPoisson | gv.methods.Ndp = gv.methods.Ndp()
     if law != "ndp":
         method = gv.methods.HeterPoisson(network="gcn", noise_law=law, exact_term=law == "sml")
-    plans = plan_of(method, public, adjacency, reading)
-    plan = plans(accounting.calibrate(plans, epsilon, delta).noise)
-    size = sum(part.numel() for part in start(method.model(public.num_features, public.num_classes)))
-    game = Insertion.of(plan, size)
-    found = audited(game, accounting.epsilon(plan, delta), delta, runs, seed=0)
-    return {"dataset": name, "epsilon": epsilon, "noise_law": law, "steps": game.steps, **found}
+    found = planned(method, graph, Terms("node", epsilon, delta=delta, reading=reading))
+    size = sum(part.numel() for part in start(method.model(graph.num_features, graph.num_classes)))
+    game = Insertion.of(found.plan, size)
+    result = audited(game, found.epsilon, delta, runs, seed=0)
+    return {"dataset": name, "epsilon": epsilon, "noise_law": law, "steps": game.steps, **result}
 
 
 def line(row: dict[str, Any]) -> str:

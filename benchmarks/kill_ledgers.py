@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from graphveil.core import Adjacency, GraphveilError, Overspent, Plan, Reading, Step
-from graphveil.evidence.court import small_graph
+from graphveil.evidence.case import small_graph
 from graphveil.graph.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.privacy.ledger import Ledger

@@ -7,7 +7,7 @@ import torch
 import graphveil as gv
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 
 
 def served_elsewhere(method: Method, graph: Graph, other: Graph) -> tuple[Release, Release]:

@@ -16,9 +16,9 @@ from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Readin
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.method import Method
+from graphveil.planning import default_delta
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger import Ledger
-from graphveil.training import default_delta
 from malformed import Attempt, malformed_graphs
 
 QUICK = gv.methods.DpSgd(steps=2)

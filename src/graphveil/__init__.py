@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from graphveil.privacy import accounting
     from graphveil.privacy.ledger import Ledger
     from graphveil.privacy.session import Session
-    from graphveil.release.certificate import Certificate, Release, load
+    from graphveil.release.certificate import Certificate
     from graphveil.release.edges import ReleasedEdges
+    from graphveil.release.release import Release, load
     from graphveil.release.verify import verify
     from graphveil.training import infer, release_graph, train
 
@@ -49,7 +50,8 @@ if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OM
 
 _HOMES = {
     "evidence.audit": ("audit",),
-    "release.certificate": ("Certificate", "Release", "load"),
+    "release.certificate": ("Certificate",),
+    "release.release": ("Release", "load"),
     "core": (
         "Adjacency",
         "GraphveilError",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphveil.evidence.game import Inference
     from graphveil.graph.graph import Graph
     from graphveil.methods.bases.method import Method
-    from graphveil.release.certificate import Release
+    from graphveil.release.release import Release
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -179,27 +179,21 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
-    from graphveil import core
     from graphveil.graph.sealing import Public
-    from graphveil.privacy import accounting
-    from graphveil.training import choose_noise, default_delta, plan_of
+    from graphveil.planning import Terms, planned
 
     made = _build(method, context.obj)
-    adjacency = core.Adjacency.of(unit, not directed)
-    charged = core.parse(core.Reading, reading, "reading")
-    public = Public.blank(nodes, features, classes, not directed, train)
-    spend = default_delta(nodes) if delta is None else core.require_delta(delta)
-    plans = plan_of(made, public, adjacency, charged)
-    chosen = choose_noise(plans, epsilon, noise, spend)
-    plan = plans(chosen)
+    sizes = Public.blank(nodes, features, classes, not directed, train)
+    found = planned(made, sizes, Terms(unit, epsilon, noise, delta, reading))
+    plan = found.plan
     answer = {
         "method": made.name(),
-        "unit": adjacency.unit.value,
-        "protects": str(adjacency),
-        "reading": charged.value,
-        "epsilon": accounting.epsilon(plan, spend),
-        "delta": spend,
-        "noise": chosen,
+        "unit": plan.adjacency.unit.value,
+        "protects": str(plan.adjacency),
+        "reading": plan.reading.value,
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "noise": found.noise,
         "steps": [_step_row(step) for step in plan.steps],
         "refuted": list(plan.refuted),
         "assumes": list(plan.assumes),
@@ -398,8 +392,8 @@ def infer(
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
     import graphveil as gv
     from graphveil.core import rounded
-    from graphveil.methods.bases.method import PredictionReads
     from graphveil.release.keeping import accountable
+    from graphveil.release.serving import remarks
 
     _require_files(None, out, ledger)
     if nodes is not None and edges is None:
@@ -412,7 +406,7 @@ def infer(
                 "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
             )
         graph = _public_graph(public_edges, public_nodes, directed, clean, None, 0)
-    elif loaded.method.reads is PredictionReads.PUBLIC_GRAPH and (edges is not None or packed is not None):
+    elif loaded.method.reads.public_nodes and (edges is not None or packed is not None):
         raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
     elif dataset is not None or edges is not None or packed is not None:
         with _progress(quiet):
@@ -432,13 +426,8 @@ def infer(
             cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
             if spent.guarantees[0].releases > 1:
                 cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
-        elif graph is not None and loaded.method.reads is PredictionReads.RELEASED:
-            cost += "; predictions are for the graph as it was in training, the edges given now were not read"
-        elif graph is not None and loaded.method.reads is PredictionReads.HELD_OUT and bool(graph.train.any()):
-            cost += (
-                f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split "
-                "none: a graph that the model was not trained on)"
-            )
+        elif graph is not None:
+            cost += remarks(loaded.method, graph)
         probabilities = loaded.predict_proba(graph)
         labels = probabilities.argmax(dim=1)
         if out is not None:
@@ -649,12 +638,17 @@ def court(
 ) -> None:
     """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
     from graphveil.evidence.court import hold
+    from graphveil.report.court import court_page
     from graphveil.runtime.engine import engine_of, using
+    from graphveil.runtime.folders import write_file
 
     _require_files(None, html, json_file)
     with _progress(quiet), using(engine_of(engine, jobs)):
         held = hold(seed, quick, only)
-    held.save(html, json_file)
+    if html is not None:
+        write_file(html, court_page(held).encode())
+    if json_file is not None:
+        write_file(json_file, (json.dumps(held.describe(), indent=2) + "\n").encode())
     _print_table([ruling.row() for ruling in held.rulings])
     _say(held.footer())
     if not held.as_expected:
@@ -1125,7 +1119,7 @@ def _public_graph(
 
 def _require_release(folder: Path | None) -> None:
     """Refuse an unusable folder for a release, if one is named, before any budget is spent."""
-    from graphveil.release.certificate import require_replaceable
+    from graphveil.release.release import require_replaceable
     from graphveil.runtime.folders import require_room
 
     if folder is not None:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
@@ -475,6 +475,18 @@ class Step:
         if not 1 <= self.times <= MOST_USES:
             raise InvalidInput(f"step {self.name!r} must run 1 to {MOST_USES:.0e} times, got {quoted(self.times)}")
 
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "act": self.act.describe(),
+            "claim": self.claim.describe(),
+            "times": self.times,
+            "why": self.why,
+            "assumes": list(self.assumes),
+            "refuted": self.refuted,
+        }
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -488,6 +500,14 @@ class Plan:
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise InvalidInput(f"step names must be unique, got {names}")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON; `discover.rebuild_plan` inverts it."""
+        return {
+            "adjacency": asdict(self.adjacency),
+            "reading": self.reading.value,
+            "steps": [step.describe() for step in self.steps],
+        }
 
     def step(self, name: str) -> Step:
         """The step called `name`."""

@@ -13,7 +13,21 @@ from functools import lru_cache
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphveil.core import Curve, Described, InvalidInput, Mechanism, Tampered, Unsupported
+from graphveil.core import (
+    Adjacency,
+    Curve,
+    Described,
+    InvalidInput,
+    Mechanism,
+    Plan,
+    Reading,
+    Relation,
+    Step,
+    Tampered,
+    Unit,
+    Unsupported,
+)
+from graphveil.runtime.untrusted import require_plain
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Described)
@@ -92,6 +106,32 @@ def rebuild_mechanism(described: Any) -> Mechanism:
     return _rebuild(described, mechanisms(), {**curves(), **mechanisms()})
 
 
+def rebuild_plan(described: Any) -> Plan:
+    """Inverse of `Plan.describe`; runs no code from the file. What no method would plan is `Tampered`."""
+    try:
+        require_plain(described)
+        near = described["adjacency"]
+        kinds = {"unit": Unit(near["unit"]), "relation": Relation(near["relation"])}
+        adjacency = Adjacency(**require_fields(Adjacency, {**near, **kinds}))
+        if len(described["steps"]) > _MOST_STEPS:
+            raise Tampered(f"a saved plan of {len(described['steps']):,} steps; at most {_MOST_STEPS:,} are charged")
+        return Plan(adjacency, Reading(described["reading"]), tuple(map(_rebuild_step, described["steps"])))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Tampered(f"a saved plan is incomplete or altered: {error!r}") from error
+
+
+def _rebuild_step(described: dict[str, Any]) -> Step:
+    parts = {
+        "act": rebuild_mechanism(described["act"]),
+        "claim": rebuild_curve(described["claim"]),
+        "assumes": tuple(described["assumes"]),
+    }
+    made = Step(**require_fields(Step, {**described, **parts}))
+    if made.times > _MOST_TIMES:
+        raise Tampered(f"a saved step runs {made.times:,} times; at most {_MOST_TIMES:,} are charged")
+    return made
+
+
 def rebuild_method(described: Any) -> Any:
     """A method from its JSON description: one of ours, or one that the caller has imported from elsewhere."""
     from graphveil.methods.bases.method import Method
@@ -106,6 +146,10 @@ def _imported(base: type[T]) -> list[type[T]]:
     """Concrete subclasses of `base`, wherever they are defined, that somebody has imported."""
     return [item for kind in base.__subclasses__() for item in (kind, *_imported(kind)) if not inspect.isabstract(item)]
 
+
+_MOST_STEPS = 1000
+_MOST_TIMES = 10**6
+"""Steps of a plan, and uses of a step, at most, when it comes from a file: charging more could take for ever."""
 
 _DEEPEST = 3
 """Parts inside one another at most: a published accountant of a sampled mechanism. Deeper ones could not be charged."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TypeVar
@@ -19,32 +18,24 @@ from graphveil.core import (
     Adjacency,
     GraphveilError,
     InvalidInput,
-    Plan,
     Reading,
     State,
     Unit,
     Unsupported,
-    is_number,
-    parse,
-    require_delta,
-    require_positive,
 )
 from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
-from graphveil.privacy import accounting
+from graphveil.planning import Planned, Terms, planned
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.noise import Secure, Seeded, Stream, common
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Certificate, Provenance, Release, described_method, nonfinite
+from graphveil.release.certificate import Certificate, Provenance, described_method
 from graphveil.release.edges import ReleasedEdges
+from graphveil.release.release import Release, nonfinite
 from graphveil.runtime.distributed import agreed, require_alike
 
 T = TypeVar("T")
-
-_MOST_NOISE = 1e9
-"""More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
 
 
 def train(
@@ -68,7 +59,8 @@ def train(
     noise cryptographic and fixes the rest.
     """
     _require_kinds(graph, method, ledger)
-    state, certificate = _run(graph, method, method.fit, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    terms = Terms(unit, epsilon, noise, delta, reading)
+    state, certificate = _run(graph, method, method.fit, terms, _NoiseOptions(seed, secure), ledger)
     return _released(method, state, certificate, graph)
 
 
@@ -97,14 +89,12 @@ def infer(
             f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), which is free"
         )
     _require_same_shape(release, graph)
-    unit, reading = plan.adjacency.unit, plan.reading
+    terms = Terms(plan.adjacency.unit, epsilon, noise, delta, plan.reading)
 
     def serve(session: Session) -> State:
         return method.serve(session, kept)
 
-    state, certificate = _run(
-        graph, method, serve, epsilon, delta, unit, reading, seed, secure, noise, ledger, (release.certificate,)
-    )
+    state, certificate = _run(graph, method, serve, terms, _NoiseOptions(seed, secure), ledger, (release.certificate,))
     return _released(method, state, certificate, graph)
 
 
@@ -127,7 +117,8 @@ def release_graph(
         known = sorted(name for name, kind in discover.methods().items() if issubclass(kind, ReleasedGraph))
         raise Unsupported(f"{method.name()} releases no graph; these methods do: {', '.join(known)}")
     method.require_graph()
-    found, certificate = _run(graph, method, method.arcs, epsilon, delta, unit, reading, seed, secure, noise, ledger)
+    terms = Terms(unit, epsilon, noise, delta, reading)
+    found, certificate = _run(graph, method, method.arcs, terms, _NoiseOptions(seed, secure), ledger)
     return ReleasedEdges.of(method, found, certificate)
 
 
@@ -147,39 +138,12 @@ def _require_same_shape(release: Release, graph: Graph) -> None:
         )
 
 
-def default_delta(num_nodes: int) -> float:
-    """The largest power of ten that is at most 1/(10 n) and at most 1e-5."""
-    return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
-
-
-def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading) -> Callable[[float], Plan]:
-    """The method's plan as a function of the noise alone; refuses units the method does not support."""
-    if adjacency.unit not in method.units:
-        known = ", ".join(sorted(unit.value for unit in method.units))
-        why = method.refuses.get(adjacency.unit, "")
-        said = f"{method.name()} does not protect {adjacency.unit.value!r}; it supports: {known}"
-        raise Unsupported(f"{said}. {why}" if why else said)
-
-    def plan(noise: float) -> Plan:
-        made = method.plan(public, adjacency, reading, noise)
-        if (made.adjacency, made.reading) != (adjacency, reading):
-            raise Unsupported(f"{method.name()} planned for {made.adjacency}, not for {adjacency}")
-        return made
-
-    return plan
-
-
 def _run(
     graph: Graph,
     method: Method,
     work: Callable[[Session], T],
-    epsilon: float | None,
-    delta: float | None,
-    unit: Unit | str,
-    reading: Reading | str,
-    seed: int | None,
-    secure: bool | None,
-    noise: float | None,
+    terms: Terms,
+    noise: _NoiseOptions,
     ledger: Ledger | None,
     weights: tuple[Certificate, ...] = (),
 ) -> tuple[T, Certificate]:
@@ -187,32 +151,11 @@ def _run(
 
     weights: the certificate of the release whose weights are part of the result.
     """
-    adjacency = Adjacency.of(unit, graph.undirected)
-    charged = parse(Reading, reading, "reading")
-    parents = (*_graph_parents(graph, adjacency), *weights)
-    require_alike(graph.fingerprint, "graphs")
-    require_alike(graph.split_hash, "splits")
-    require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
-    public, sealed = graph.seal(adjacency)
-    if not bool(public.train.any()):
-        known = "" if public.y is None else " with a label"
-        raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
-    if method.needs_public:
-        public.require_public_graph()
-    spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
-    plans = plan_of(method, public, adjacency, charged)
-    chosen = agreed(lambda: choose_noise(plans, epsilon, noise, spend))
-    hidden = (seed is None) if secure is None else secure
-    if seed is not None or not hidden:
-        _require_seed(seed)
-    source: Stream = Secure() if hidden else Seeded(_require_seed(seed))
-    certificate = Certificate(
-        plan=plans(chosen),
-        delta=spend,
-        provenance=_provenance(graph, method, adjacency, chosen, source, seed),
-        sound=None if charged is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND)(chosen),
-        parents=parents,
-    )
+    parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
+    _require_alike(graph)
+    made = planned(method, graph, terms)
+    source = noise.source()
+    certificate = Certificate(made.plan, made.delta, _provenance(graph, made, source, noise.seed), made.sound, parents)
     # The ledger never believes a published proof: it charges what we can prove for the same acts.
     charge = certificate.sound or certificate.plan
     # Edges that a release has told are paid for.
@@ -220,13 +163,35 @@ def _run(
     with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
         entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
     certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
-    session = Session(public, sealed, certificate.plan, common(source))
+    assert made.sealed is not None
+    session = Session(made.public, made.sealed, made.plan, common(source))
     spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
     with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(agreed(lambda: secrets.randbits(63)) if seed is None else seed)
-        made = work(session)
+        torch.manual_seed(agreed(lambda: secrets.randbits(63)) if noise.seed is None else noise.seed)
+        found = work(session)
         agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
-    return made, certificate
+    return found, certificate
+
+
+@dataclass(frozen=True)
+class _NoiseOptions:
+    """Where noise comes from: a seed fixes everything; without one, or if it must be `secure`, it is cryptographic."""
+
+    seed: int | None
+    secure: bool | None
+
+    def source(self) -> Stream:
+        hidden = (self.seed is None) if self.secure is None else self.secure
+        if self.seed is not None or not hidden:
+            _require_seed(self.seed)
+        return Secure() if hidden else Seeded(_require_seed(self.seed))
+
+
+def _require_alike(graph: Graph) -> None:
+    """All processes of a run hold the same graphs."""
+    require_alike(graph.fingerprint, "graphs")
+    require_alike(graph.split_hash, "splits")
+    require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
 
 
 @contextmanager
@@ -278,38 +243,19 @@ def _note_commit(ledger: Ledger, entry: str) -> None:
         warnings.warn(f"{entry} stays uncommitted in {ledger.path} (it is counted as spent): {error}", stacklevel=2)
 
 
-def choose_noise(plans: Callable[[float], Plan], epsilon: float | None, noise: float | None, delta: float) -> float:
-    """The noise that was asked for, or the least that meets epsilon; checks both before anything is read."""
-    if (epsilon is None) == (noise is None):
-        raise InvalidInput("give exactly one of epsilon (the noise is calibrated) and noise (the epsilon follows)")
-    if noise is not None:
-        return _require_drawable(0.0 if is_number(noise) and noise == 0 else require_positive(noise, "noise"))
-    assert epsilon is not None
-    if epsilon != math.inf:
-        require_positive(epsilon, "epsilon")
-    return _require_drawable(accounting.calibrate(plans, epsilon, delta).noise)
-
-
-def _require_drawable(noise: float) -> float:
-    if noise > _MOST_NOISE:
-        raise InvalidInput(f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less")
-    return noise
-
-
 def _require_seed(seed: int | None) -> int:
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise InvalidInput(f"a seed must be a whole number in 0..2^63 - 1, got {seed!r}; noise needs one if not secure")
     return seed
 
 
-def _provenance(
-    graph: Graph, method: Method, adjacency: Adjacency, noise: float, source: Stream, seed: int | None
-) -> Provenance:
+def _provenance(graph: Graph, made: Planned, source: Stream, seed: int | None) -> Provenance:
+    adjacency = made.plan.adjacency
     return Provenance(
         dataset=graph.name,
         split=graph.split,
         split_hash="" if graph.split_reads_labels and "y" in adjacency.private else graph.split_hash(),
-        noise=noise,
+        noise=made.noise,
         source=source.label,
         secure=source.secure,
         seed=seed,
@@ -320,7 +266,7 @@ def _provenance(
         else f"{graph.public_graph.name}, {graph.public_graph.num_nodes:,} nodes",
         public_graph_digest=graph.public_graph_digest(),
         run=secrets.token_hex(16),
-        method=described_method(method),
+        method=described_method(made.method),
         sizes=graph.sizes,
         public_digest=graph.public_digest(adjacency),
         descends=graph.lineage is not None,

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+import graphveil as gv
 from fuzz_settings import ABSURD, EXTREME, Question, drawn, grid, hear, private
 from graphveil import discover
 from graphveil.core import GraphveilError, InvalidInput, Step, quoted
-from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.graph.sealing import Public
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
-from graphveil.training import choose_noise
 from plans import plan_of
 
 PLAIN = Question("gap", "edge", "sound", 1e-5, epsilon=1.0)
@@ -96,7 +98,7 @@ def test_absurd_budgets_are_refused(value: Any) -> None:
         if value is None or (asked["noise"] == 0 and value is not True and value != [1]):
             continue
         with pytest.raises(InvalidInput):
-            choose_noise(lambda noise: plan_of((GaussianCurve(1 / noise), 1)), **asked, delta=1e-5)
+            planned(gv.methods.Gap(), Public.blank(100, 8, 2), Terms("edge", delta=1e-5, **asked))
     with pytest.raises(InvalidInput, match="delta"):
         accounting.epsilon(plan_of(), value)
     if value != 0 or isinstance(value, bool):

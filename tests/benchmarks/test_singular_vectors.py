@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import singular_vectors
-from graphveil.evidence.court import small_graph
+from graphveil.evidence.case import small_graph
 from graphveil.evidence.game import Pair
 from graphveil.graph.graph import Graph
 from singular_vectors import Moved, basis, edges

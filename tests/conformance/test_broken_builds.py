@@ -13,7 +13,7 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil.core import Adjacency, Floats, Plan, Query, Reading
-from graphveil.evidence.bounds import Finding, finding
+from graphveil.evidence.bounds import finding
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
@@ -23,6 +23,7 @@ from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
+from graphveil.release.finding import Finding
 
 DELTA = 1e-5
 

@@ -17,9 +17,9 @@ import graphveil as gv
 from graphveil.cli import app
 from graphveil.core import InvalidInput, Tampered, Unsupported
 from graphveil.evidence.attacks.canary_edge import CanaryEdge
-from graphveil.evidence.bounds import Law
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.graph import Graph
+from graphveil.release.finding import Law
 from graphveil.runtime.engine import Local
 
 GAP = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)

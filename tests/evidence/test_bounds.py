@@ -14,7 +14,8 @@ from scipy.stats import beta, binom, nct
 import auditor
 from graphveil.core import InvalidInput
 from graphveil.evidence import bounds
-from graphveil.evidence.bounds import Finding, Scores, finding
+from graphveil.evidence.bounds import Scores, finding
+from graphveil.release.finding import Finding
 
 DELTA = 1e-5
 

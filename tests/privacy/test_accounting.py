@@ -30,8 +30,8 @@ from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
+from graphveil.planning import plan_of as plan_of_method
 from graphveil.privacy import accounting
-from graphveil.training import plan_of as plan_of_method
 from plans import Opaque, plan_of
 
 DELTAS = (1e-3, 1e-5, 1e-8, 1e-10)
@@ -253,7 +253,7 @@ class TestLastDigits:
             (gv.methods.HeterPoisson(), node, 8.0, "0x1.877653c167379p+2"),
         )
         for method, adjacency, target, noise in kept:
-            plans = plan_of_method(method, public, adjacency, Reading.SOUND)
+            plans = partial(plan_of_method, method, public, adjacency, Reading.SOUND)
             found = accounting.calibrate(plans, target, 1e-5)
             # The last bits of Fourier transforms are the processor's.
             assert found.noise == pytest.approx(float.fromhex(noise), rel=1e-12), method
@@ -889,8 +889,8 @@ class TestCliffs:
     @pytest.mark.parametrize("target", [1e-8, 1e-5])
     def test_a_target_below_what_rounding_costs(self, target: float) -> None:
         """The smallest claim's point mass falls as noise grows, and the grid does not follow it."""
-        plans = plan_of_method(
-            gv.methods.LapGraph(), Public.blank(10_000, 128, 10), Adjacency.of("edge"), Reading.SOUND
+        plans = partial(
+            plan_of_method, gv.methods.LapGraph(), Public.blank(10_000, 128, 10), Adjacency.of("edge"), Reading.SOUND
         )
         start = time.process_time()
         with pytest.raises(Unsupported, match="no noise below"):

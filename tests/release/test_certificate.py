@@ -18,7 +18,9 @@ import torch
 import graphveil as gv
 from graphveil.core import InvalidInput, Reading, Tampered, Unit
 from graphveil.privacy import accounting
-from graphveil.release.certificate import Certificate, Release, load, score
+from graphveil.release.certificate import Certificate
+from graphveil.release.release import Release, load
+from graphveil.tasks.node_classification import accuracy_and_f1 as score
 
 FILES = ("release.json", "weights.safetensors", "card.txt", "manifest.json")
 

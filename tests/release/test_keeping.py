@@ -217,7 +217,7 @@ class TestStopped:
     def test_before_it(
         self, error: BaseException, words: list[str], tmp_path: Path, ended: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("graphveil.training.choose_noise", fails(error))
+        monkeypatch.setattr("graphveil.training.planned", fails(error))
         assert "nothing was read or reserved" in ended(*TRAIN, *words)[1]
         assert entries(tmp_path) == []
 

@@ -23,7 +23,8 @@ from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.privacy import accounting
-from graphveil.release.certificate import Certificate, Release
+from graphveil.release.certificate import Certificate
+from graphveil.release.release import Release
 
 HEARSAY = gv.methods.Hearsay(folds=2, hidden=4, head=4)
 SUMS = replace(HEARSAY, channel="sums")

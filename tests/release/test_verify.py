@@ -15,7 +15,8 @@ from graphveil.graph.graph import Graph
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.mlp import Mlp
-from graphveil.release.certificate import SCHEMA, require_replaceable
+from graphveil.release.certificate import SCHEMA
+from graphveil.release.release import require_replaceable
 from graphveil.runtime.folders import write_public
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import graphveil as gv
 from graphveil.core import InvalidInput, Tampered
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 from graphveil.runtime import folders
 from graphveil.runtime.folders import require_apart, require_file, require_folder, write_file, write_whole
 

@@ -22,7 +22,8 @@ from graphveil.bench.spec import Delta, Epsilon, Model, Spec, Task
 from graphveil.core import Reading, Unit, rounded
 from graphveil.evidence import sound_cases as upheld
 from graphveil.evidence.audit import Claim, judge
-from graphveil.evidence.bounds import Finding
+from graphveil.planning import Terms, planned
+from graphveil.release.finding import Finding
 from graphveil.runtime.engine import HERE, Engine
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import track
@@ -136,7 +137,7 @@ def _attack(runs: int, claim: LineClaim) -> Audit:
         method = discover.rebuild_method({"kind": kind, **claim.params})
         pairs = {pair.what: pair for pair in upheld.pairs(claim.unit)}
         graph = next(iter(pairs.values())).graph
-        made = Claim.of_method(method, graph, claim.epsilon, None, claim.delta, claim.unit, claim.reading)
+        made = Claim.of_plan(planned(method, graph, Terms(claim.unit, claim.epsilon, None, claim.delta, claim.reading)))
         made.require_refutable()
         found = judge(made, pairs, runs, CONFIDENCE, int(claim.key()[:12], 16))
     except Exception as error:  # Whatever it is, it must not cost the other audits.

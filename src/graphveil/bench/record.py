@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from graphveil.core import Unit
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import PredictionReads
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
+from graphveil.release.serving import scoring_graph
 
 SCHEMA = 1
 
@@ -51,13 +51,6 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("graphveil", "torch")}
 
 
-def scored(release: Release, graph: Graph) -> Graph:
-    """Whose nodes score a release: those of the public graph, where there is one that the method can label."""
-    return (
-        graph if graph.public_graph is None or release.method.reads is PredictionReads.RELEASED else graph.public_graph
-    )
-
-
 def validating(subject: Graph, graph: Graph) -> str:
     """The part of `subject` that validates a release trained on `graph`.
 
@@ -68,7 +61,7 @@ def validating(subject: Graph, graph: Graph) -> str:
 
 def scores(release: Release, graph: Graph) -> tuple[dict[str, float] | None, dict[str, float] | None]:
     """Validation and test scores; `None` where there are no such nodes with a label."""
-    subject = scored(release, graph)
+    subject = scoring_graph(release.method, graph)
     parts = (validating(subject, graph), "test")
     val, test = (release.evaluate(part, subject) if bool(subject.labelled(part).any()) else None for part in parts)
     return val, test
@@ -94,7 +87,7 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         "secure": origin.secure,
         "val": val,
         "test": test,
-        "scores_are_private": plan.adjacency.unit is not Unit.EDGE and scored(release, graph) is graph,
+        "scores_are_private": plan.adjacency.unit is not Unit.EDGE and scoring_graph(release.method, graph) is graph,
         "seconds": watch.seconds,
         "peak_mb": watch.peak_mb,
         "versions": versions(),

@@ -17,16 +17,19 @@ import torch
 from pydantic import Field, ValidationError, model_validator
 from torch import Tensor
 
-from graphveil import datasets, discover, infer, train
-from graphveil.bench.record import forget_peak, peak_mb, scored, validating, versions
+from graphveil import datasets, discover
+from graphveil.bench.record import forget_peak, peak_mb, validating, versions
 from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
 from graphveil.core import GraphveilError, InvalidInput
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import PredictionReads
-from graphveil.release.certificate import Release, class_f1, score
+from graphveil.release.release import Release
+from graphveil.release.serving import scoring_graph
 from graphveil.runtime.engine import HERE, Engine
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import note, quiet, track
+from graphveil.tasks.node_classification import accuracy_and_f1 as score
+from graphveil.tasks.node_classification import class_f1
+from graphveil.training import infer, train
 
 
 class Quality(Model):
@@ -233,7 +236,7 @@ def _train(graph: Graph, task: Task) -> Release:
 
 
 def _result(release: Release, graph: Graph, task: Task) -> Result:
-    certificate, subject = release.certificate, scored(release, graph)
+    certificate, subject = release.certificate, scoring_graph(release.method, graph)
     winner, _ = release.method.chosen(release.state)
     predicted = release.predict(None if subject is graph else subject)
     return Result(
@@ -250,7 +253,7 @@ def _result(release: Release, graph: Graph, task: Task) -> Result:
 
 def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
-    if release.method.reads is PredictionReads.RELEASED:
+    if release.method.reads.stored:
         there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
         spent, sound, predicted = there.certificate.epsilon, there.certificate.sound_epsilon, there.predict()
     else:

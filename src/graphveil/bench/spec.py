@@ -30,7 +30,7 @@ from pydantic import (
 
 from graphveil import datasets, discover
 from graphveil.core import InvalidInput, Reading, Unit, Unsupported
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 
 SCHEMA = 1
@@ -264,7 +264,7 @@ class Spec(Model):
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
         kind, two = discover.method(cell.entry.name), self.split_of(cell).startswith("two_graphs")
-        if two and kind.reads is PredictionReads.RELEASED:
+        if two and kind.reads.stored:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
         if not two and kind.needs_public:
             raise ValueError(f"method: {kind.name()} needs a public graph; use split = 'two_graphs'")
@@ -283,7 +283,7 @@ class Spec(Model):
         if self.delta == "n^-1.1":
             raise ValueError("test_on: all graphs share one delta; give delta as a number")
         for entry in self.methods:
-            if discover.method(entry.name).reads is PredictionReads.HELD_OUT:
+            if discover.method(entry.name).reads.outside_training:
                 raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:

@@ -17,7 +17,7 @@ from graphveil.bench.kept import REFUTED, Line
 from graphveil.bench.runner import Elsewhere, Record, Result
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
-from graphveil.evidence.bounds import Finding
+from graphveil.release.finding import Finding
 from graphveil.runtime.folders import write_whole
 
 NOTHING: Mapping[str, Finding] = MappingProxyType({})

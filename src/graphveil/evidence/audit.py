@@ -1,6 +1,6 @@
 """The verb `audit`: attack a claim in the strongest way we know, and certify what that shows.
 
-An audit plays the game of attack.py many times on two neighbouring graphs of its own choice. It can refute a claim; it
+An audit plays the game of game.py many times on two neighbouring graphs of its own choice. It can refute a claim; it
 cannot prove one, because there may be a worse pair of graphs. See docs/audit.md.
 """
 
@@ -16,18 +16,18 @@ from pathlib import Path
 import numpy as np
 
 from graphveil import discover
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, parse, require_delta, require_seed
-from graphveil.evidence.bounds import Finding, Law, Scores, finding
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, require_seed
+from graphveil.evidence.bounds import Scores, finding
 from graphveil.evidence.game import Canary, Game, Pair
 from graphveil.graph.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method
-from graphveil.privacy import accounting
-from graphveil.release.certificate import Release, audited, load
+from graphveil.planning import Planned, Terms, plan_of, planned
+from graphveil.release.finding import Finding, Law
+from graphveil.release.release import Release, audited, load
 from graphveil.release.verify import require_own_plan
 from graphveil.runtime.engine import Engine, using
 from graphveil.runtime.folders import require_folder
-from graphveil.training import choose_noise, default_delta, plan_of
 
 _PILOT = 20
 """A twentieth of the runs is played on each graph of every candidate pair; fresh runs audit the most telling one."""
@@ -56,23 +56,9 @@ class Claim:
         return cls(release.method, plan, noise, certificate.plan_epsilon, certificate.delta)
 
     @classmethod
-    def of_method(
-        cls,
-        method: Method,
-        graph: Graph,
-        epsilon: float | None,
-        noise: float | None,
-        delta: float | None,
-        unit: Unit | str,
-        reading: Reading | str,
-    ) -> Claim:
-        """What a training with these settings would claim."""
-        adjacency = Adjacency.of(unit, graph.undirected)
-        public, _ = graph.seal(adjacency)
-        spend = default_delta(graph.num_nodes) if delta is None else require_delta(delta)
-        plans = plan_of(method, public, adjacency, parse(Reading, reading, "reading"))
-        chosen = choose_noise(plans, epsilon, noise, spend)
-        return cls(method, plans(chosen), chosen, accounting.epsilon(plans(chosen), spend), spend)
+    def of_plan(cls, made: Planned) -> Claim:
+        """What a training with this plan would claim."""
+        return cls(made.method, made.plan, made.noise, made.epsilon, made.delta)
 
     def require_refutable(self) -> None:
         """Something is released, and something is claimed about it."""
@@ -86,7 +72,7 @@ class Claim:
     def game(self, pair: Pair, chance: int) -> Game | None:
         """The claim's plan on a pair of graphs; `None` where the method would plan otherwise."""
         adjacency, reading = self.plan.adjacency, self.plan.reading
-        if plan_of(self.method, pair.worlds(adjacency)[0], adjacency, reading)(self.noise) != self.plan:
+        if plan_of(self.method, pair.worlds(adjacency)[0], adjacency, reading, self.noise) != self.plan:
             return None
         return Game(pair, self.method, self.plan, chance)
 
@@ -144,7 +130,7 @@ def audit(
     elif isinstance(subject, Method):
         if unit is None:
             raise InvalidInput("say who is protected: unit is edge, node, features or label")
-        claim = Claim.of_method(subject, graph, epsilon, noise, delta, unit, reading)
+        claim = Claim.of_plan(planned(subject, graph, Terms(unit, epsilon, noise, delta, reading)))
     else:
         raise InvalidInput("audit a method, a release, or the folder of one")
     claim.require_refutable()

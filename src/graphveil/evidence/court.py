@@ -6,79 +6,22 @@ claim that lies below it is refuted. All verdicts of a court together are wrong 
 
 from __future__ import annotations
 
-import json
 import time
 import zlib
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-import torch
-from torch import Tensor
+from typing import Any
 
 from graphveil import discover
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, Step, Unit, require_seed, rounded
-from graphveil.evidence.bounds import Finding, Scores, finding
-from graphveil.evidence.game import Game, Pair
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method
-from graphveil.privacy import accounting
+from graphveil.core import InvalidInput, require_seed, rounded
+from graphveil.evidence.bounds import finding
+from graphveil.evidence.case import Case, Verdict
+from graphveil.evidence.sound_cases import upheld
+from graphveil.release.finding import Finding
 from graphveil.runtime.engine import each
-from graphveil.runtime.folders import write_file
 
 ERROR = 0.01
 """Chance that a court refutes any true claim at all; its cases share it evenly."""
-
-Verdict = Literal["refuted", "consistent"]
-
-
-@dataclass(frozen=True, eq=False)
-class Case(ABC):
-    """A claim, an attack on it, and the verdict that is expected. The docstring of a case says why.
-
-    `delta`, `threshold` (a score above it says "there"; without one the ranks of the scores are tested) and the numbers
-    of runs are fixed here, before any run: a claim is a curve and may be refuted at any delta.
-    """
-
-    name: str
-    claim: str
-    source: str
-    delta: float
-    runs: int
-    """Runs on each of the two inputs."""
-    quick: int
-    """The same where time is short; 0 for a case that is then left out."""
-    expected: Verdict = "refuted"
-    threshold: float | None = None
-
-    @abstractmethod
-    def claimed(self) -> float:
-        """Epsilon at `delta`, as the claim has it."""
-
-    @abstractmethod
-    def play(self, runs: int, seed: int) -> Scores:
-        """`runs` independent runs on each input."""
-
-
-@dataclass(frozen=True, eq=False)
-class Played(Case):
-    """A case about a plan, played by running that plan on two neighbouring graphs."""
-
-    @abstractmethod
-    def game(self) -> Game:
-        """The graphs, the method, and the plan whose claim is heard."""
-
-    def claimed(self) -> float:
-        return accounting.epsilon(self.game().plan, self.delta)
-
-    def play(self, runs: int, seed: int) -> Scores:
-        return self.game().play(runs, seed)
 
 
 @dataclass(frozen=True)
@@ -157,24 +100,9 @@ class Court:
         head = {"version": version("graphveil"), "seed": self.seed, "quick": self.quick}
         return {**head, "confidence": self.confidence, "as_expected": self.as_expected, "rulings": rulings}
 
-    def page(self) -> str:
-        """A self-contained HTML page: no scripts, no remote files."""
-        from graphveil.report.templates import render
-
-        return render("court.html", court=self, version=version("graphveil"))
-
-    def save(self, html: Path | None = None, as_json: Path | None = None) -> None:
-        """Write the page and the plain values, each if a file is named."""
-        if html is not None:
-            write_file(html, self.page().encode())
-        if as_json is not None:
-            write_file(as_json, (json.dumps(self.describe(), indent=2) + "\n").encode())
-
 
 def cases() -> list[Case]:
     """Every case: false claims from the folder `cases`, then every sound claim of every method."""
-    from graphveil.evidence.sound_cases import upheld
-
     false = [kind() for kind in discover.classes("evidence.cases", Case).values()]  # type: ignore[call-arg]  # all have defaults
     return [*false, *upheld()]
 
@@ -203,23 +131,3 @@ def _heard(shared: tuple[int, bool, float], case: Case) -> Ruling:
     scores = case.play(case.quick if quick else case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
     found = finding(case.name, scores, case.claimed(), case.delta, confidence, case.threshold)
     return Ruling(case.name, case.claim, case.source, case.expected, found, time.process_time() - started)
-
-
-def small_graph(edges: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> Graph:
-    """An undirected graph with features x [n, d] and labels y [n], all of whose nodes train."""
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    adj = Csr.from_edge_index(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), len(x))
-    train, none = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
-    return Graph(x, adj, y, int(y.max()) + 1, True, train, none, none, "canary", "all train", every_id_present=True)
-
-
-def game_of(pair: Pair, method: Method, unit: Unit, noise: float) -> Game:
-    """A game about the published claim of a method."""
-    adjacency = Adjacency.of(unit)
-    return Game(pair, method, method.plan(pair.worlds(adjacency)[0], adjacency, Reading.PUBLISHED, noise))
-
-
-def as_charged(claim: Curve, times: int, delta: float) -> float:
-    """Epsilon at `delta` of a claim for each of `times` uses, as the accountant composes it."""
-    step = Step("use", Gaussian(1.0), claim, times, why="the claim of a case")
-    return accounting.epsilon(Plan(Adjacency.of("node"), Reading.PUBLISHED, (step,)), delta)

@@ -32,7 +32,7 @@ from graphveil.mechanisms.additive import Additive, certain
 from graphveil.methods.bases.method import Method
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Release, describe_plan
+from graphveil.release.release import Release
 from graphveil.runtime.engine import each, one_thread
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import quiet
@@ -272,7 +272,7 @@ class Game:
             "beside": None if beside is None else [beside.fingerprint(), beside.split_hash()],
             "other": [hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in arrays],
             "method": self.method.describe(),
-            "plan": describe_plan(self.plan),
+            "plan": self.plan.describe(),
             "chance": self.chance,
             "weigh": f"{self.weigh.__module__}.{self.weigh.__qualname__}",
             "version": version("graphveil"),

@@ -16,7 +16,7 @@ import torch
 
 from graphveil import discover
 from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
-from graphveil.evidence.court import Case, Played, small_graph
+from graphveil.evidence.case import Case, Played, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method

@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from graphveil import discover
 from graphveil.core import (
     Adjacency,
     GraphveilError,
@@ -34,7 +35,6 @@ from graphveil.core import (
 from graphveil.graph.graph import Graph
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
-from graphveil.release.certificate import describe_plan, rebuild_plan
 
 _TURNS = 4
 """So often a total is computed outside the write lock. If others write each time, it is computed within."""
@@ -208,7 +208,7 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
 
 def _text_of(plan: Plan) -> str:
     """The plan as the ledger keeps it, from which it must come back: else it could not be counted later."""
-    text = json.dumps(describe_plan(plan))
+    text = json.dumps(plan.describe())
     try:
         same = _plan_of(text) == plan
     except GraphveilError as error:
@@ -221,7 +221,7 @@ def _text_of(plan: Plan) -> str:
 @lru_cache(maxsize=4096)
 def _plan_of(text: str) -> Plan:
     try:
-        return rebuild_plan(json.loads(text))
+        return discover.rebuild_plan(json.loads(text))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Tampered(f"the ledger holds a plan that makes no sense: {error!r}") from error
 

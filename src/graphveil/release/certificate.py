@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
-import os
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
-
-import numpy as np
-import torch
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
-from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from graphveil import discover
 from graphveil.core import (
@@ -29,8 +17,6 @@ from graphveil.core import (
     Mechanism,
     Plan,
     Reading,
-    Relation,
-    State,
     Step,
     Tampered,
     Unit,
@@ -40,16 +26,15 @@ from graphveil.core import (
     rounded,
     timely,
 )
-from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.bases.method import Method
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
-from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
-from graphveil.runtime.untrusted import parse_json, require_agreement, require_plain, require_schema
+from graphveil.runtime.folders import CARD
+from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
 
 if TYPE_CHECKING:
-    from graphveil.evidence.bounds import Finding
+    pass
 
 SCHEMA = 2
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
@@ -69,10 +54,6 @@ _MOST_MEMBERS = 64
 PATIENCE = 60.0
 """Seconds that the plans of one file may take to be charged; the slowest of our own took 14."""
 
-_MOST_STEPS = 1000
-_MOST_TIMES = 10**6
-"""Steps of a plan, and uses of a step, at most, when it comes from a file: charging more could take for ever."""
-
 _MOST_NODES = 10**12
 _MOST_WEIGHTS = 1 << 27
 """Nodes, and features times classes, at most in a file: weights are tried on zeros of such a size."""
@@ -87,10 +68,6 @@ _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
 
 _UNTRACED = "made by a version that did not record what a release descends from"
-
-_FILES = ("release.json", "weights.safetensors", CARD)
-_AUDIT = "audit.json"
-"""There if the release was audited."""
 
 
 @dataclass(frozen=True)
@@ -350,8 +327,8 @@ class Certificate:
             "epsilon": plain(self.epsilon),
             "sound_epsilon": plain(self.sound_epsilon),
             "delta": self.delta,
-            "plan": describe_plan(self.plan),
-            "sound": None if self.sound is None else describe_plan(self.sound),
+            "plan": self.plan.describe(),
+            "sound": None if self.sound is None else self.sound.describe(),
             "provenance": {**asdict(self.provenance), "sizes": list(self.provenance.sizes)},
             "parents": [parent.describe() for parent in self.parents],
         }
@@ -369,10 +346,10 @@ class Certificate:
             require_schema(described, READABLE)
             sound = described["sound"]
             made = cls(
-                rebuild_plan(described["plan"]),
+                discover.rebuild_plan(described["plan"]),
                 float(described["delta"]),
                 _rebuild_provenance(described),
-                None if sound is None else rebuild_plan(sound),
+                None if sound is None else discover.rebuild_plan(sound),
                 tuple(cls.rebuild(parent) for parent in described.get("parents", ())),
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
@@ -482,287 +459,9 @@ def _acts(plan: Plan) -> list[tuple[str, Mechanism, int]]:
     return [(step.name, step.act, step.times) for step in plan.steps]
 
 
-def describe_plan(plan: Plan) -> dict[str, Any]:
-    """A plan as plain values for JSON."""
-    return {
-        "adjacency": asdict(plan.adjacency),
-        "reading": plan.reading.value,
-        "steps": [
-            {
-                "name": step.name,
-                "act": step.act.describe(),
-                "claim": step.claim.describe(),
-                "times": step.times,
-                "why": step.why,
-                "assumes": list(step.assumes),
-                "refuted": step.refuted,
-            }
-            for step in plan.steps
-        ],
-    }
-
-
-def rebuild_plan(described: Any) -> Plan:
-    """Inverse of `describe_plan`; runs no code from the file. What no method would plan is `Tampered`."""
-    try:
-        require_plain(described)
-        near = described["adjacency"]
-        kinds = {"unit": Unit(near["unit"]), "relation": Relation(near["relation"])}
-        adjacency = Adjacency(**discover.require_fields(Adjacency, {**near, **kinds}))
-        if len(described["steps"]) > _MOST_STEPS:
-            raise Tampered(f"a saved plan of {len(described['steps']):,} steps; at most {_MOST_STEPS:,} are charged")
-        return Plan(adjacency, Reading(described["reading"]), tuple(map(_rebuild_step, described["steps"])))
-    except (KeyError, TypeError, ValueError) as error:
-        raise Tampered(f"a saved plan is incomplete or altered: {error!r}") from error
-
-
-def _rebuild_step(described: dict[str, Any]) -> Step:
-    parts = {
-        "act": discover.rebuild_mechanism(described["act"]),
-        "claim": discover.rebuild_curve(described["claim"]),
-        "assumes": tuple(described["assumes"]),
-    }
-    made = Step(**discover.require_fields(Step, {**described, **parts}))
-    if made.times > _MOST_TIMES:
-        raise Tampered(f"a saved step runs {made.times:,} times; at most {_MOST_TIMES:,} are charged")
-    return made
-
-
-@dataclass(frozen=True)
-class Release:
-    """A trained model with its certificate. An uncertified model has no type."""
-
-    method: Method
-    state: State
-    certificate: Certificate
-    _graph: Graph | None = field(default=None, repr=False, compare=False)
-    audit: Finding | None = None
-    """What an audit of the same plan found; see `graphveil.audit`."""
-
-    def __post_init__(self) -> None:
-        if self.audit is None:
-            return
-        same = math.isclose(self.audit.claimed, self.certificate.plan_epsilon, rel_tol=1e-6)
-        if not same or self.audit.delta != self.certificate.delta:
-            raise InvalidInput("the audit is of another claim than the certificate's")
-        if self.audit.subject != audited(self.method, self.certificate.plan):
-            raise InvalidInput(
-                "the audit is of another method or plan than the release's, or was made on the graph itself; "
-                "graphveil.audit(folder, graph) makes one that may go into a release"
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For pickles and copies: the private graph stays behind, and so does memory that a tensor is a view of."""
-        kept = {**self.__dict__, "_graph": None}
-        return {**kept, "state": {name: part.detach().clone() for name, part in self.state.items()}}
-
-    def card(self) -> str:
-        """The certificate in words, and what an audit found."""
-        if self.audit is None:
-            return self.certificate.card()
-        found = self.audit
-        share = f"{100 * found.confidence:.6g} % confidence over {found.runs} runs"
-        above = rounded(found.lower, up=False, places=4, infinite="every number")
-        lines = (
-            f"  audited     epsilon is above {above} with {share}: {found.verdict}",
-            f"  by          {found.attack}",
-            "  of          the same plan, run again with other noise on a stand-in for the graph, made of public parts",
-        )
-        return "\n".join([self.certificate.card(), *lines])
-
-    @property
-    def prediction_cost(self) -> str:
-        """What `predict` reads and what that costs."""
-        private = "x" in self.certificate.plan.adjacency.private
-        if self.method.reads is PredictionReads.OWN_FEATURES and private:
-            return (
-                f"epsilon 0 for the training nodes: reads {self.method.reads.value}; it tells something about the "
-                "queried node itself, so give it to that node only"
-            )
-        if self.method.reads is PredictionReads.PUBLIC_GRAPH:
-            return f"epsilon 0 for the private nodes: reads {self.method.reads.value}, which gets no protection"
-        if self.method.reads is PredictionReads.HELD_OUT and private:
-            return (
-                f"epsilon 0 for the training nodes: reads {self.method.reads.value}; it tells something about those "
-                "nodes outside training, which the certificate does not cover there (a training node is scored from "
-                "its own features alone: give that to that node only); the graph must have the split of the training"
-            )
-        return f"epsilon 0 beyond the certificate: reads {self.method.reads.value}"
-
-    def predict_proba(self, graph: Graph | None = None) -> Tensor:
-        """Class probabilities [n, c]; see `predict`."""
-        subject = graph if graph is not None else self._graph
-        if self.method.reads is PredictionReads.RELEASED:
-            if graph is not None and graph is not self._graph:
-                self._require_same_nodes(graph)
-            return self.method.logits(self.state, Tensor(), Csr.empty(0)).softmax(dim=1)
-        if subject is None:
-            raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
-        if self.method.reads is PredictionReads.HELD_OUT:
-            return self._held_out_logits(subject).softmax(dim=1)
-        if self.method.reads is PredictionReads.PUBLIC_GRAPH:
-            public = self._labelled(subject)
-            return self.method.logits(self.state, public.x, public.adj).softmax(dim=1)
-        return self._alone(subject, np.arange(subject.num_nodes)).softmax(dim=1)
-
-    def _labelled(self, graph: Graph) -> Graph:
-        """The graph whose nodes get labels: `graph`, or the public one beside it if the method serves that."""
-        if self.method.reads is not PredictionReads.PUBLIC_GRAPH:
-            return graph
-        if graph.public_graph is not None:
-            return graph.public_graph
-        trained = self._graph
-        same = trained is not None and graph.x.shape == trained.x.shape and torch.equal(graph.x, trained.x)
-        if same or graph.name == self.certificate.provenance.dataset:
-            raise Unsupported(
-                f"{self.method.name()} labels public nodes, and {graph.name!r} is the private graph of the training; "
-                "give that with its public graph beside it, or a public graph of another name"
-            )
-        return graph
-
-    def _alone(self, graph: Graph, nodes: Ids) -> Tensor:
-        """Class scores of some nodes, int64 [k], each from its own features, a block at a time to spare memory."""
-        blocks = np.split(nodes, range(_BLOCK, len(nodes), _BLOCK))
-        return torch.cat([self.method.logits(self.state, graph.rows(b), Csr.empty(len(b))) for b in blocks])
-
-    def _held_out_logits(self, graph: Graph) -> Tensor:
-        """Nodes outside training hear one another; training nodes are not there, and are scored alone."""
-        self._require_same_training(graph)
-        training = graph.train.numpy()
-        outside = np.flatnonzero(~training)
-        alone = self._alone(graph, np.flatnonzero(training))
-        scores = alone.new_empty(graph.num_nodes, alone.shape[1])
-        scores[graph.train] = alone
-        if len(outside):
-            # The arcs first: finding them takes memory that the features would be in the way of.
-            visible = graph.adj.within(~training)
-            scores[~graph.train] = self.method.logits(self.state, graph.rows(outside), visible)
-        return scores
-
-    def _require_same_training(self, graph: Graph) -> None:
-        """On the dataset of the training the split must be that of the training, as far as that can be told."""
-        trained = self.certificate.provenance
-        if graph.name != trained.dataset:
-            return
-        known = self._graph
-        moved = known is not None and graph.num_nodes == known.num_nodes and not torch.equal(graph.train, known.train)
-        other = known is None and trained.split_hash not in ("", graph.split_hash())
-        if graph.split != trained.split or moved or other:
-            raise Unsupported(
-                f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {trained.split!r}, or on "
-                "other ids: its training nodes would be read as if they were outside training; give the split of the "
-                "training"
-            )
-
-    def predict(self, graph: Graph | None = None) -> Tensor:
-        """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.
-
-        Without `graph`, the training graph's nodes. A method whose predictions read private edges released them
-        for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget. A method that
-        learns from a public graph labels the nodes of the public graph beside `graph`, or of a public `graph`.
-        """
-        return self.predict_proba(graph).argmax(dim=1)
-
-    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
-        """Accuracy and macro F1 on "train", "val" or "test". For the data holder's eyes.
-
-        Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
-        the nodes are those of a public graph.
-        """
-        subject = graph if graph is not None else self._graph
-        if subject is None:
-            raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
-        if part not in ("train", "val", "test"):
-            raise InvalidInput(f"unknown part {part!r}; use one of: train, val, test")
-        subject = self._labelled(subject)
-        mask = subject.labelled(part)
-        if not bool(mask.any()):
-            raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
-        return score(self.predict(graph)[mask], subject.y[mask], subject.num_classes)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the release folder: weights, method and certificate, sealed by content hashes.
-
-        A save that fails leaves what was there, and this release as it is: save it elsewhere.
-        """
-        target = Path(path)
-        require_finite(self.method, self.state)
-        contents = {
-            "release.json": json.dumps(self._describe(), indent=2).encode(),
-            "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
-            CARD: (self.card() + "\n").encode(),
-        }
-        if self.audit is not None:
-            contents[_AUDIT] = json.dumps({"schema": SCHEMA, **self.audit.describe()}, indent=2).encode()
-        write_public(target, contents, SCHEMA, require_replaceable)
-        return target
-
-    def _describe(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "method": self.method.describe(),
-            "certificate": self.certificate.describe(),
-        }
-
-    def _require_same_nodes(self, graph: Graph) -> None:
-        if strange := self.certificate.differences(graph):
-            raise Unsupported(
-                f"{self.method.name()} released predictions for {self.certificate.provenance.dataset!r} as it was, and "
-                f"{graph.name!r} differs in {strange}; for another graph call graphveil.infer(release, graph, "
-                "epsilon=...), which spends that graph's budget"
-            )
-
-
-def require_finite(method: Method, state: State) -> None:
-    """Refuse to certify what is no model: its predictions would be NaN, and nobody would know why."""
-    if broken := nonfinite(state):
-        raise Unsupported(
-            f"{method.name()} ended in numbers that are not finite ({', '.join(broken)}): training diverged, so there "
-            "is no model to release. Take a smaller learning rate or less noise, or scale the features"
-        )
-
-
-def nonfinite(state: State) -> list[str]:
-    """The names of the parts that hold NaN or infinity."""
-    return [name for name, part in state.items() if part.is_floating_point() and not bool(part.isfinite().all())]
-
-
 def described_method(method: Method) -> str:
     """A method and its settings as JSON, the same text for the same settings."""
     return json.dumps(method.describe(), sort_keys=True)
-
-
-def audited(method: Method, plan: Plan) -> str:
-    """SHA-256 of what an audit is about."""
-    said = json.dumps({"method": method.describe(), "plan": describe_plan(plan)}, sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
-
-
-@timely(PATIENCE)
-def load(path: str | os.PathLike[str]) -> Release:
-    """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
-    folder = Path(path)
-    contents = read_public(folder, _FILES, READABLE, optional=(_AUDIT,))
-    described = parse_json(contents["release.json"], READABLE)
-    try:
-        method = discover.rebuild_method(described["method"])
-        certificate = Certificate.rebuild(described["certificate"])
-    except (KeyError, TypeError) as error:
-        raise Tampered(f"{folder} is incomplete: {error!r}") from error
-    if certificate.provenance.method not in ("", described_method(method)):
-        raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
-    state = _weights(contents["weights.safetensors"])
-    if broken := nonfinite(state):
-        raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
-    _require_speaking(method, state, certificate.provenance.sizes)
-    try:
-        made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
-    except (InvalidInput, ValueError) as error:
-        raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
-    stated = {"schema": described["schema"], "method": made.method.describe(), "certificate": described["certificate"]}
-    require_agreement(described, stated, f"{folder / 'release.json'}")
-    require_card(contents[CARD], made.card(), certificate)
-    return made
 
 
 def require_card(body: bytes, card: str, certificate: Certificate) -> None:
@@ -782,77 +481,6 @@ def _settled_words(card: bytes) -> list[bytes]:
         for line in card.split(b"\n")
         if not (line.startswith(other) and line.decode(errors="replace").isprintable())
     ]
-
-
-def _weights(body: bytes) -> State:
-    try:
-        return load_tensors(body)
-    # Whatever breaks, the file did it: the library and torch raise several kinds.
-    except Exception as error:
-        raise Tampered(f"weights.safetensors was altered: {error!r}") from error
-
-
-def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
-    """The weights are those of the method: it predicts with them, as many classes as there are."""
-    if not sizes:
-        return
-    nodes, features, classes = sizes
-    rows = nodes if method.reads is PredictionReads.RELEASED else 2
-    try:
-        with torch.no_grad(), no_more_weights_than(state):
-            scores = method.logits(state, torch.zeros(2, features), Csr.empty(2))
-    except Exception as error:  # whatever breaks, the weights did it: the same method spoke when it was saved
-        raise Tampered(f"the weights are not those of {method.name()}: {type(error).__name__}: {error}") from None
-    if scores.shape != (rows, classes) or not scores.is_floating_point():
-        raise Tampered(f"the weights of {method.name()} give scores {list(scores.shape)}, not [{rows}, {classes}]")
-
-
-@contextmanager
-def no_more_weights_than(state: State) -> Iterator[None]:
-    """Networks that are built inside hold no more than the file does: hyper-parameters from a file may say anything."""
-    left, here = sum(part.numel() for part in state.values()), threading.get_ident()
-
-    def count(_: torch.nn.Module, __: str, weights: torch.nn.Parameter | None) -> None:
-        nonlocal left
-        if weights is not None and threading.get_ident() == here:
-            left -= weights.numel()
-            if left < 0:
-                raise Tampered("the method is larger than its weights")
-
-    hook = register_module_parameter_registration_hook(count)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def _finding(body: bytes | None) -> Finding | None:
-    if body is None:
-        return None
-    from graphveil.evidence.bounds import Finding
-
-    described = parse_json(body, READABLE)
-    found = Finding.rebuild(described)
-    require_agreement(described, {"schema": described["schema"], **found.describe()}, _AUDIT)
-    return found
-
-
-def score(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:
-    """Accuracy and macro F1, over the classes that occur, of predicted classes, both int64 [n]."""
-    hits = predicted == truth
-    f1 = [class_f1(predicted, truth, label) for label in range(num_classes) if bool((truth == label).any())]
-    return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
-
-
-def class_f1(predicted: Tensor, truth: Tensor, label: int) -> float:
-    """F1 of one class against the rest, both int64 [n]; 0 if nobody has the class or is said to."""
-    said, is_ = predicted == label, truth == label
-    return 2 * float((said & is_).sum()) / max(float(said.sum() + is_.sum()), 1.0)
-
-
-def require_replaceable(path: Path) -> None:
-    """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
-    require_only(path, (*_FILES, MANIFEST), "a release folder", optional=(_AUDIT,))
 
 
 def _show(value: float) -> str:

@@ -14,13 +14,14 @@ from graphveil.graph.arcs import arcs_of
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
+from graphveil.planning import plan_of
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Certificate, Release, load, no_more_weights_than
+from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
+from graphveil.release.release import Release, load, no_more_weights_than
 from graphveil.runtime.folders import settled
 from graphveil.runtime.untrusted import plain_json
-from graphveil.training import plan_of
 
 _MOST_USES = 1000
 """Releases of one trial at most; methods that serve other graphs ask as often as they have hops."""
@@ -91,7 +92,7 @@ def _require_plan(method: Method, certificate: Certificate, graph: Graph) -> Non
     adjacency, noise = certificate.plan.adjacency, certificate.provenance.noise
     public, _ = graph.seal(adjacency)
     for plan in filter(None, (certificate.plan, certificate.sound)):
-        if plan_of(method, public, adjacency, plan.reading)(noise) != plan:
+        if plan_of(method, public, adjacency, plan.reading, noise) != plan:
             raise InvalidInput(
                 f"{graph.name!r} leads to another plan than the certificate's: give the graph and the split of the "
                 "run, or others of the same sizes; with these, the certificate was altered"
@@ -106,7 +107,7 @@ def _require_serving(release: Release) -> None:
         return
     _, features, classes = sizes
     public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)
-    plan = plan_of(method, public, adjacency, Reading.SOUND)(1.0)
+    plan = plan_of(method, public, adjacency, Reading.SOUND, 1.0)
     if sum(step.times for step in plan.steps) > _MOST_USES:
         raise Tampered(f"{method.name()} would ask more than {_MOST_USES:,} times: it was altered")
     try:

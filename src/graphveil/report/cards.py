@@ -13,7 +13,7 @@ from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
 from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
-from graphveil.training import plan_of
+from graphveil.planning import plan_of
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _card(kind: type[Method]) -> Card:
 def _plan(made: Method, unit: Unit, reading: Reading) -> Plan | None:
     """The plan for a graph of 10,000 nodes, of which nothing else is known; `None` where there is none."""
     try:
-        return plan_of(made, Public.blank(10_000, 128, 10, True, None), Adjacency.of(unit, True), reading)(1.0)
+        return plan_of(made, Public.blank(10_000, 128, 10, True, None), Adjacency.of(unit, True), reading, 1.0)
     except GraphveilError:
         return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.core import Unit, rounded
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 from graphveil.report.charts import bars as drawn
 from graphveil.report.templates import render
 from graphveil.runtime.folders import write_file

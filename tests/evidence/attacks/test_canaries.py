@@ -13,7 +13,9 @@ from neighbours import Sketch
 import graphveil as gv
 from graphveil import discover
 from graphveil.core import Adjacency, Reading, Unit
+from graphveil.evidence.bounds import finding
 from graphveil.evidence.game import Canary, Game, Pair
+from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 
 CASES = [
@@ -29,7 +31,7 @@ def sketched(adjacency: Adjacency) -> Graph:
     return Sketch.random(np.random.default_rng(1), adjacency.undirected, nodes=9).graph()
 
 
-def arcs(adj: gv.graph.Csr) -> set[tuple[int, int]]:
+def arcs(adj: Csr) -> set[tuple[int, int]]:
     return set(zip(adj.indices.tolist(), adj.targets().tolist(), strict=True))
 
 
@@ -92,7 +94,7 @@ def test_is_at_chance_where_nothing_is_told(canary: Canary, adjacency: Adjacency
 def test_the_smallest_graphs_are_no_trouble(canary: Canary, adjacency: Adjacency) -> None:
     one = torch.ones(1, dtype=torch.bool)
     lone = Graph(
-        torch.ones(1, 1), gv.graph.Csr.empty(1), torch.zeros(1, dtype=torch.int64), 1, adjacency.undirected,
+        torch.ones(1, 1), Csr.empty(1), torch.zeros(1, dtype=torch.int64), 1, adjacency.undirected,
         one, ~one, ~one, "lone", "one",
     )  # fmt: skip
     for pair in canary.pairs(lone, adjacency, 0):
@@ -109,4 +111,4 @@ def test_a_pendant_edge_at_a_hub_refutes_the_published_eclipse() -> None:
     plan = method.plan(pair.worlds(adjacency)[0], adjacency, Reading.PUBLISHED, 1.0)
     claimed = gv.accounting.epsilon(plan, 1e-5)
     scores = Game(pair, method, plan).play(60, 0)
-    assert gv.bounds.finding("canary_edge", scores, claimed, 1e-5).verdict == "refuted"
+    assert finding("canary_edge", scores, claimed, 1e-5).verdict == "refuted"

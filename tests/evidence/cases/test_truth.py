@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from graphveil.evidence import court
 from graphveil.evidence.bounds import Scores, clopper_pearson, gaussian_epsilon, rank_test
+from graphveil.evidence.case import Case
 from graphveil.evidence.cases.caribou_theorem_four import CaribouTheoremFour
 from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
 from graphveil.evidence.cases.gap_node_level import GapNodeLevel
@@ -32,7 +32,7 @@ def sml_epsilon(delta: float) -> float:
     return (1 - gap**2) / (2 * gap)
 
 
-TRUTHS: list[tuple[court.Case, float]] = [
+TRUTHS: list[tuple[Case, float]] = [
     (GapOneRow(), gaussian_epsilon(math.sqrt(2), 0.3)),
     (GapNodeLevel(), gaussian_epsilon(math.sqrt(21), 0.05)),
     (PrivGnnPosterior(), 2.0),
@@ -44,7 +44,7 @@ TRUTHS: list[tuple[court.Case, float]] = [
 
 
 @pytest.mark.parametrize(("case", "truth"), TRUTHS, ids=[case.name for case, _ in TRUTHS])
-def test_a_bound_lies_between_the_claim_and_the_truth(case: court.Case, truth: float) -> None:
+def test_a_bound_lies_between_the_claim_and_the_truth(case: Case, truth: float) -> None:
     with one_thread():
         scores = case.play(case.quick, seed=5)
     assert case.claimed() < truth
@@ -52,11 +52,11 @@ def test_a_bound_lies_between_the_claim_and_the_truth(case: court.Case, truth: f
 
 
 @pytest.mark.parametrize(("case", "truth"), TRUTHS[2:5], ids=[case.name for case, _ in TRUTHS[2:5]])
-def test_with_many_runs_it_is_nearly_the_truth(case: court.Case, truth: float) -> None:
+def test_with_many_runs_it_is_nearly_the_truth(case: Case, truth: float) -> None:
     assert lower(case, case.play(300_000, seed=6)) > 0.9 * truth
 
 
-def lower(case: court.Case, scores: Scores) -> float:
+def lower(case: Case, scores: Scores) -> float:
     if case.threshold is None:
         return rank_test(scores, case.delta, CONFIDENCE)
     return clopper_pearson(scores, case.delta, CONFIDENCE, case.threshold)

@@ -16,7 +16,7 @@ from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import restore
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 
 _ROOM = 1 << 24
 """Hidden values of all queries of one forward pass."""
@@ -99,7 +99,7 @@ def _server(target: Target, release: Release, interface: Interface, seed: int) -
     """The server behind an interface."""
     if interface is Interface.SERVED:
         # Released predictions are what they are, whatever features are submitted.
-        fixed = release.method.reads is PredictionReads.RELEASED
+        fixed = release.method.reads.stored
         ask = (lambda _: None) if fixed else (lambda x: replace(target.graph, x=x))
         return _one_by_one(target, lambda x, _: _logs(release.predict_proba(ask(x))))
     method, state, plan = release.method, release.state, release.certificate.plan

@@ -14,7 +14,7 @@ from graphveil.evidence.attacks.pairs import EdgeInference
 from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 
 _BLOCK = 1 << 22
 """Entries of rows that are compared at a time."""

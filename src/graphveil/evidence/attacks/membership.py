@@ -19,10 +19,9 @@ from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Inference, Target
 from graphveil.graph.arcs import Ids
 from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import PredictionReads
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
-from graphveil.release.certificate import Release
+from graphveil.release.release import Release
 from graphveil.training import infer
 
 NOBODY: Ids = np.empty(0, np.int64)
@@ -113,10 +112,8 @@ class NodeInference(Inference):
         return self.on(self.scene(target, seed))
 
     def floors(self) -> dict[str, Inference]:
-        from graphveil.evidence.attacks.confidence import Confidence
-        from graphveil.evidence.attacks.features_alone import FeaturesAlone
-
-        return {"confidence threshold": Confidence(self.name()), "features alone": FeaturesAlone(self.name())}
+        known = {"confidence threshold": "confidence", "features alone": "features_alone"}
+        return {said: discover.attack(name)(self.name()) for said, name in known.items()}
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,7 @@ def answers(release: Release, graph: Graph, seed: int) -> Tensor:
     Nobody is marked as a training node there, for a model that leaves training nodes out would tell who they are. A
     method that predicts from private edges releases predictions for the graph under the plan of its training.
     """
-    if release.method.reads is PredictionReads.RELEASED:
+    if release.method.reads.stored:
         spent = release.certificate
         noise, other = spent.provenance.noise, seed + _OTHER
         return infer(release, graph, noise=noise, delta=spent.delta, seed=other).predict_proba()

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from graphveil import discover
 from graphveil.core import Floats, InvalidInput, Unit, require_whole
 from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Inference
@@ -98,10 +99,11 @@ class EdgeInference(Inference):
         return (Pairs.among if self.natural else Pairs.balanced)(graph, self.sample, seed)
 
     def floors(self) -> dict[str, Inference]:
-        from graphveil.evidence.attacks.feature_similarity import FeatureSimilarity
-
         both = {"features": "features alone", "posteriors": "mlp posteriors"}
-        return {said: FeatureSimilarity(self.sample, self.natural, rows=rows) for rows, said in both.items()}
+        return {
+            said: discover.attack("feature_similarity")(self.sample, self.natural, rows=rows)
+            for rows, said in both.items()
+        }
 
 
 def _keys(graph: Graph) -> Ids:

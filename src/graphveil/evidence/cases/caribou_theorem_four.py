@@ -10,7 +10,7 @@ import torch
 
 from graphveil.core import Unit
 from graphveil.evidence.bounds import Scores
-from graphveil.evidence.court import Played, game_of, small_graph
+from graphveil.evidence.case import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.mechanisms.contractive import Contractive, telling_direction
 from graphveil.methods.bases.edge_method import messages

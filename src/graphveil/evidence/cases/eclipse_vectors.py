@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.core import Unit
-from graphveil.evidence.court import Played, game_of, small_graph
+from graphveil.evidence.case import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.methods.eclipse import Eclipse
 

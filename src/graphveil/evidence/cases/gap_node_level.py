@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit
-from graphveil.evidence.court import Played, game_of, small_graph
+from graphveil.evidence.case import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphveil.evidence.bounds import Scores
-from graphveil.evidence.court import Case, as_charged
+from graphveil.evidence.case import Case, as_charged
 from graphveil.mechanisms.gaussian import GaussianCurve
 
 _RECORDS, _DIMENSIONS, _NOISE = 10, 2000, 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.evidence.bounds import Scores
-from graphveil.evidence.court import Case
+from graphveil.evidence.case import Case
 from graphveil.mechanisms.noisy_max import LaplaceMax
 from graphveil.privacy.noise import Seeded
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphveil.evidence.bounds import Scores
-from graphveil.evidence.court import Case
+from graphveil.evidence.case import Case
 
 _RATE, _EPSILON = 0.1, 4.0
 

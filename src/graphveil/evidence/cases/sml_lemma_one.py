@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit
-from graphveil.evidence.court import Played, game_of, small_graph
+from graphveil.evidence.case import Played, game_of, small_graph
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphveil.core import Floats
 from graphveil.evidence.bounds import Scores
-from graphveil.evidence.court import Case, as_charged
+from graphveil.evidence.case import Case, as_charged
 from graphveil.graph.arcs import Csr
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.sampling.bounded import cap_out_arcs

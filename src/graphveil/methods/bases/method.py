@@ -24,6 +24,8 @@ from graphveil.core import (
     is_number,
     quoted,
 )
+from graphveil.tasks.node_classification import NodeClassification
+from graphveil.tasks.task import Task
 
 if TYPE_CHECKING:
     from graphveil.graph.arcs import Csr
@@ -39,6 +41,21 @@ class PredictionReads(StrEnum):
     HELD_OUT = "released weights, and the features of the nodes outside training and the edges among them"
     PUBLIC_GRAPH = "released weights, and the features and edges of a public graph"
 
+    @property
+    def stored(self) -> bool:
+        """Whether predictions are part of the release, so that no graph is read."""
+        return self is PredictionReads.RELEASED
+
+    @property
+    def public_nodes(self) -> bool:
+        """Whether the nodes of a public graph get predictions, and no others."""
+        return self is PredictionReads.PUBLIC_GRAPH
+
+    @property
+    def outside_training(self) -> bool:
+        """Whether nodes outside training read one another, and training nodes are left out."""
+        return self is PredictionReads.HELD_OUT
+
 
 @dataclass(frozen=True)
 class Method(Described):
@@ -52,6 +69,8 @@ class Method(Described):
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
     """Why another unit that users may expect is not among them."""
     reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
+    task: ClassVar[Task] = NodeClassification()
+    """What its scores stand for."""
     needs_public: ClassVar[bool] = False
     """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
 
@@ -81,7 +100,7 @@ class Method(Described):
         return self, state
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
-        """Class scores [n, c] from released state and, where `reads` says so, from features [n, d].
+        """Scores [n, c] for the task, from released state and, where `reads` says so, from features [n, d].
 
         `visible_arcs`: the arcs among these n nodes that may be read. None unless the method reads HELD_OUT; all of a
         public graph if it reads PUBLIC_GRAPH.

@@ -1,0 +1,131 @@
+"""From what is asked for to a calibrated plan: the one place that seals, plans and calibrates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    Unit,
+    Unsupported,
+    is_number,
+    parse,
+    require_delta,
+    require_positive,
+)
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public, Sealed
+from graphveil.methods.bases.method import Method
+from graphveil.privacy import accounting
+from graphveil.runtime.distributed import agreed
+
+_MOST_NOISE = 1e9
+"""More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is asked for: who is protected, how well, and by whose proof. Epsilon or noise, never both."""
+
+    unit: Unit | str
+    epsilon: float | None = None
+    noise: float | None = None
+    delta: float | None = None
+    reading: Reading | str = Reading.SOUND
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan of `method` that meets the terms, and what it was made from.
+
+    `sound` is the plan we can prove for the same acts, where `plan` charges a published proof. `sealed` is None where
+    there is no graph yet, but sizes alone.
+    """
+
+    method: Method
+    public: Public
+    sealed: Sealed | None
+    plan: Plan
+    sound: Plan | None
+    noise: float
+    delta: float
+
+    @cached_property
+    def epsilon(self) -> float:
+        """What the plan spends at `delta`."""
+        return accounting.epsilon(self.plan, self.delta)
+
+
+def planned(method: Method, facts: Graph | Public, terms: Terms) -> Planned:
+    """What `method` will ask of the graph, with the noise that was given or the least that meets epsilon.
+
+    Plans of sizes alone, without a graph, for budgets that are planned ahead. Everything is checked before private data
+    is read, and a run in several processes calibrates once.
+    """
+    adjacency = Adjacency.of(terms.unit, facts.undirected)
+    reading = parse(Reading, terms.reading, "reading")
+    public, sealed = _sealed(method, facts, adjacency) if isinstance(facts, Graph) else (facts, None)
+    delta = default_delta(facts.num_nodes) if terms.delta is None else require_delta(terms.delta)
+    noise = agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
+    sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
+    plan = plan_of(method, public, adjacency, reading, noise)
+    return Planned(method, public, sealed, plan, sound, noise, delta)
+
+
+def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+    """What `method` plans for what is public, with this noise; refuses units that the method does not protect."""
+    _require_unit(method, adjacency)
+    made = method.plan(public, adjacency, reading, noise)
+    if (made.adjacency, made.reading) != (adjacency, reading):
+        raise Unsupported(f"{method.name()} planned for {made.adjacency}, not for {adjacency}")
+    return made
+
+
+def default_delta(num_nodes: int) -> float:
+    """The largest power of ten that is at most 1/(10 n) and at most 1e-5."""
+    return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
+
+
+def _sealed(method: Method, graph: Graph, adjacency: Adjacency) -> tuple[Public, Sealed]:
+    """Both sides of the graph, if there is somebody to learn from and what the method needs beside."""
+    public, sealed = graph.seal(adjacency)
+    if not bool(public.train.any()):
+        known = "" if public.y is None else " with a label"
+        raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
+    if method.needs_public:
+        public.require_public_graph()
+    return public, sealed
+
+
+def _require_unit(method: Method, adjacency: Adjacency) -> None:
+    if adjacency.unit not in method.units:
+        known = ", ".join(sorted(unit.value for unit in method.units))
+        why = method.refuses.get(adjacency.unit, "")
+        said = f"{method.name()} does not protect {adjacency.unit.value!r}; it supports: {known}"
+        raise Unsupported(f"{said}. {why}" if why else said)
+
+
+def _noise(method: Method, public: Public, adjacency: Adjacency, reading: Reading, terms: Terms, delta: float) -> float:
+    """The noise that was asked for, or the least that meets epsilon."""
+    _require_unit(method, adjacency)
+    epsilon, noise = terms.epsilon, terms.noise
+    if (epsilon is None) == (noise is None):
+        raise InvalidInput("give exactly one of epsilon (the noise is calibrated) and noise (the epsilon follows)")
+    if noise is not None:
+        return _require_drawable(0.0 if is_number(noise) and noise == 0 else require_positive(noise, "noise"))
+    assert epsilon is not None
+    if epsilon != math.inf:
+        require_positive(epsilon, "epsilon")
+    found = accounting.calibrate(lambda tried: plan_of(method, public, adjacency, reading, tried), epsilon, delta)
+    return _require_drawable(found.noise)
+
+
+def _require_drawable(noise: float) -> float:
+    if noise > _MOST_NOISE:
+        raise InvalidInput(f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less")
+    return noise

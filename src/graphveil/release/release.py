@@ -1,0 +1,243 @@
+"""A trained model with its certificate, saved together or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from graphveil import discover
+from graphveil.core import ROLES, InvalidInput, Plan, State, Tampered, Unsupported, rounded, timely
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
+from graphveil.release import serving
+from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, described_method, require_card
+from graphveil.release.finding import Finding
+from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
+from graphveil.runtime.untrusted import parse_json, require_agreement
+
+_FILES = ("release.json", "weights.safetensors", CARD)
+_AUDIT = "audit.json"
+"""There if the release was audited."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A trained model with its certificate. An uncertified model has no type."""
+
+    method: Method
+    state: State
+    certificate: Certificate
+    _graph: Graph | None = field(default=None, repr=False, compare=False)
+    audit: Finding | None = None
+    """What an audit of the same plan found; see `graphveil.audit`."""
+
+    def __post_init__(self) -> None:
+        if self.audit is None:
+            return
+        same = math.isclose(self.audit.claimed, self.certificate.plan_epsilon, rel_tol=1e-6)
+        if not same or self.audit.delta != self.certificate.delta:
+            raise InvalidInput("the audit is of another claim than the certificate's")
+        if self.audit.subject != audited(self.method, self.certificate.plan):
+            raise InvalidInput(
+                "the audit is of another method or plan than the release's, or was made on the graph itself; "
+                "graphveil.audit(folder, graph) makes one that may go into a release"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: the private graph stays behind, and so does memory that a tensor is a view of."""
+        kept = {**self.__dict__, "_graph": None}
+        return {**kept, "state": {name: part.detach().clone() for name, part in self.state.items()}}
+
+    def card(self) -> str:
+        """The certificate in words, and what an audit found."""
+        if self.audit is None:
+            return self.certificate.card()
+        found = self.audit
+        share = f"{100 * found.confidence:.6g} % confidence over {found.runs} runs"
+        above = rounded(found.lower, up=False, places=4, infinite="every number")
+        lines = (
+            f"  audited     epsilon is above {above} with {share}: {found.verdict}",
+            f"  by          {found.attack}",
+            "  of          the same plan, run again with other noise on a stand-in for the graph, made of public parts",
+        )
+        return "\n".join([self.certificate.card(), *lines])
+
+    @property
+    def prediction_cost(self) -> str:
+        """What `predict` reads and what that costs."""
+        return serving.cost(self.method, self.certificate)
+
+    def predict_proba(self, graph: Graph | None = None) -> Tensor:
+        """Class probabilities [n, c]; see `predict`."""
+        return self.method.task.probabilities(self._scores(graph))
+
+    def predict(self, graph: Graph | None = None) -> Tensor:
+        """Predicted class of every node, int64 [n]. Free: see `prediction_cost`.
+
+        Without `graph`, the training graph's nodes. A method whose predictions read private edges released them
+        for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget. A method that
+        learns from a public graph labels the nodes of the public graph beside `graph`, or of a public `graph`.
+        """
+        return self.method.task.predictions(self._scores(graph))
+
+    def _scores(self, graph: Graph | None) -> Tensor:
+        return serving.scores(self.method, self.state, self.certificate, graph, self._graph)
+
+    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
+        """What the task measures, say accuracy and macro F1, on "train", "val" or "test". For the data holder's eyes.
+
+        Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
+        the nodes are those of a public graph.
+        """
+        subject = graph if graph is not None else self._graph
+        if subject is None:
+            raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
+        if part not in ROLES:
+            raise InvalidInput(f"unknown part {part!r}; use one of: {', '.join(ROLES)}")
+        subject = serving.predicted_graph(self.method, self.certificate, subject, self._graph)
+        mask = subject.labelled(part)
+        if not bool(mask.any()):
+            raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
+        return self.method.task.judge(self._scores(graph)[mask], subject.y[mask], subject.sizes)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the release folder: weights, method and certificate, sealed by content hashes.
+
+        A save that fails leaves what was there, and this release as it is: save it elsewhere.
+        """
+        target = Path(path)
+        require_finite(self.method, self.state)
+        contents = {
+            "release.json": json.dumps(self._describe(), indent=2).encode(),
+            "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
+            CARD: (self.card() + "\n").encode(),
+        }
+        if self.audit is not None:
+            contents[_AUDIT] = json.dumps({"schema": SCHEMA, **self.audit.describe()}, indent=2).encode()
+        write_public(target, contents, SCHEMA, require_replaceable)
+        return target
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "method": self.method.describe(),
+            "certificate": self.certificate.describe(),
+        }
+
+
+def require_finite(method: Method, state: State) -> None:
+    """Refuse to certify what is no model: its predictions would be NaN, and nobody would know why."""
+    if broken := nonfinite(state):
+        raise Unsupported(
+            f"{method.name()} ended in numbers that are not finite ({', '.join(broken)}): training diverged, so there "
+            "is no model to release. Take a smaller learning rate or less noise, or scale the features"
+        )
+
+
+def nonfinite(state: State) -> list[str]:
+    """The names of the parts that hold NaN or infinity."""
+    return [name for name, part in state.items() if part.is_floating_point() and not bool(part.isfinite().all())]
+
+
+def audited(method: Method, plan: Plan) -> str:
+    """SHA-256 of what an audit is about."""
+    said = json.dumps({"method": method.describe(), "plan": plan.describe()}, sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+@timely(PATIENCE)
+def load(path: str | os.PathLike[str]) -> Release:
+    """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
+    folder = Path(path)
+    contents = read_public(folder, _FILES, READABLE, optional=(_AUDIT,))
+    described = parse_json(contents["release.json"], READABLE)
+    try:
+        method = discover.rebuild_method(described["method"])
+        certificate = Certificate.rebuild(described["certificate"])
+    except (KeyError, TypeError) as error:
+        raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    if certificate.provenance.method not in ("", described_method(method)):
+        raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
+    state = _weights(contents["weights.safetensors"])
+    if broken := nonfinite(state):
+        raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
+    _require_speaking(method, state, certificate.provenance.sizes)
+    try:
+        made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
+    except (InvalidInput, ValueError) as error:
+        raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
+    stated = {"schema": described["schema"], "method": made.method.describe(), "certificate": described["certificate"]}
+    require_agreement(described, stated, f"{folder / 'release.json'}")
+    require_card(contents[CARD], made.card(), certificate)
+    return made
+
+
+def _weights(body: bytes) -> State:
+    try:
+        return load_tensors(body)
+    # Whatever breaks, the file did it: the library and torch raise several kinds.
+    except Exception as error:
+        raise Tampered(f"weights.safetensors was altered: {error!r}") from error
+
+
+def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
+    """The weights are those of the method: it scores nodes with them, with as many numbers as its task needs."""
+    if not sizes:
+        return
+    nodes, features, _ = sizes
+    wanted = (nodes if method.reads.stored else 2, method.task.width(sizes))
+    try:
+        with torch.no_grad(), no_more_weights_than(state):
+            scores = method.logits(state, torch.zeros(2, features), Csr.empty(2))
+    except Exception as error:  # whatever breaks, the weights did it: the same method spoke when it was saved
+        raise Tampered(f"the weights are not those of {method.name()}: {type(error).__name__}: {error}") from None
+    if scores.shape != wanted or not scores.is_floating_point():
+        raise Tampered(f"the weights of {method.name()} give scores {list(scores.shape)}, not {list(wanted)}")
+
+
+@contextmanager
+def no_more_weights_than(state: State) -> Iterator[None]:
+    """Networks that are built inside hold no more than the file does: hyper-parameters from a file may say anything."""
+    left, here = sum(part.numel() for part in state.values()), threading.get_ident()
+
+    def count(_: torch.nn.Module, __: str, weights: torch.nn.Parameter | None) -> None:
+        nonlocal left
+        if weights is not None and threading.get_ident() == here:
+            left -= weights.numel()
+            if left < 0:
+                raise Tampered("the method is larger than its weights")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _finding(body: bytes | None) -> Finding | None:
+    if body is None:
+        return None
+    described = parse_json(body, READABLE)
+    found = Finding.rebuild(described)
+    require_agreement(described, {"schema": described["schema"], **found.describe()}, _AUDIT)
+    return found
+
+
+def require_replaceable(path: Path) -> None:
+    """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
+    require_only(path, (*_FILES, MANIFEST), "a release folder", optional=(_AUDIT,))

@@ -1,0 +1,130 @@
+"""What a prediction reads: the one place that asks how a method predicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphveil.core import InvalidInput, State, Unsupported
+from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.release.certificate import Certificate
+
+_BLOCK = 1 << 16
+"""Nodes that are scored at a time, so that copies of their features stay small."""
+
+
+def cost(method: Method, certificate: Certificate) -> str:
+    """What a prediction reads and what that costs, in words."""
+    what, private = method.reads.value, "x" in certificate.plan.adjacency.private
+    if method.reads is PredictionReads.OWN_FEATURES and private:
+        return (
+            f"epsilon 0 for the training nodes: reads {what}; it tells something about the queried node itself, so "
+            "give it to that node only"
+        )
+    if method.reads.public_nodes:
+        return f"epsilon 0 for the private nodes: reads {what}, which gets no protection"
+    if method.reads.outside_training and private:
+        return (
+            f"epsilon 0 for the training nodes: reads {what}; it tells something about those nodes outside training, "
+            "which the certificate does not cover there (a training node is scored from its own features alone: give "
+            "that to that node only); the graph must have the split of the training"
+        )
+    return f"epsilon 0 beyond the certificate: reads {what}"
+
+
+def scores(
+    method: Method, state: State, certificate: Certificate, graph: Graph | None, trained: Graph | None
+) -> Tensor:
+    """The scores of all nodes of `graph`, or of the graph of the training, [n, c]; trained: None after loading."""
+    if method.reads.stored:
+        if graph is not None and graph is not trained:
+            _require_same_nodes(method, certificate, graph)
+        return method.logits(state, Tensor(), Csr.empty(0))
+    subject = graph if graph is not None else trained
+    if subject is None:
+        raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
+    if method.reads.outside_training:
+        _require_same_training(certificate, subject, trained)
+        return _held_out(method, state, subject)
+    if method.reads.public_nodes:
+        public = predicted_graph(method, certificate, subject, trained)
+        return method.logits(state, public.x, public.adj)
+    return _alone(method, state, subject, np.arange(subject.num_nodes))
+
+
+def predicted_graph(method: Method, certificate: Certificate, graph: Graph, trained: Graph | None) -> Graph:
+    """The graph whose nodes get labels: `graph`, or the public one beside it if the method reads that."""
+    if not method.reads.public_nodes:
+        return graph
+    if graph.public_graph is not None:
+        return graph.public_graph
+    same = trained is not None and graph.x.shape == trained.x.shape and torch.equal(graph.x, trained.x)
+    if same or graph.name == certificate.provenance.dataset:
+        raise Unsupported(
+            f"{method.name()} labels public nodes, and {graph.name!r} is the private graph of the training; give that "
+            "with its public graph beside it, or a public graph of another name"
+        )
+    return graph
+
+
+def scoring_graph(method: Method, graph: Graph) -> Graph:
+    """Whose nodes score a release: those of the public graph, where there is one that the method can label."""
+    return graph if graph.public_graph is None or method.reads.stored else graph.public_graph
+
+
+def remarks(method: Method, graph: Graph) -> str:
+    """What is not read of a graph that was given, as the end of a sentence; empty if all of it is read."""
+    if method.reads.stored:
+        return "; predictions are for the graph as it was in training, the edges given now were not read"
+    if method.reads.outside_training and bool(graph.train.any()):
+        return (
+            f"; {int(graph.train.sum()):,} training nodes are predicted from their own features alone (--split none: a "
+            "graph that the model was not trained on)"
+        )
+    return ""
+
+
+def _alone(method: Method, state: State, graph: Graph, nodes: Ids) -> Tensor:
+    """Scores of some nodes, int64 [k], each from its own features, a block at a time to spare memory."""
+    blocks = np.split(nodes, range(_BLOCK, len(nodes), _BLOCK))
+    return torch.cat([method.logits(state, graph.rows(block), Csr.empty(len(block))) for block in blocks])
+
+
+def _held_out(method: Method, state: State, graph: Graph) -> Tensor:
+    """Nodes outside training read one another; training nodes are not there, and are scored alone."""
+    training = graph.train.numpy()
+    outside = np.flatnonzero(~training)
+    alone = _alone(method, state, graph, np.flatnonzero(training))
+    found = alone.new_empty(graph.num_nodes, alone.shape[1])
+    found[graph.train] = alone
+    if len(outside):
+        # The arcs first: finding them takes memory that the features would be in the way of.
+        visible = graph.adj.within(~training)
+        found[~graph.train] = method.logits(state, graph.rows(outside), visible)
+    return found
+
+
+def _require_same_nodes(method: Method, certificate: Certificate, graph: Graph) -> None:
+    if strange := certificate.differences(graph):
+        raise Unsupported(
+            f"{method.name()} released predictions for {certificate.provenance.dataset!r} as it was, and "
+            f"{graph.name!r} differs in {strange}; for another graph call graphveil.infer(release, graph, "
+            "epsilon=...), which spends that graph's budget"
+        )
+
+
+def _require_same_training(certificate: Certificate, graph: Graph, known: Graph | None) -> None:
+    """On the dataset of the training the split must be that of the training, as far as that can be told."""
+    origin = certificate.provenance
+    if graph.name != origin.dataset:
+        return
+    moved = known is not None and graph.num_nodes == known.num_nodes and not torch.equal(graph.train, known.train)
+    other = known is None and origin.split_hash not in ("", graph.split_hash())
+    if graph.split != origin.split or moved or other:
+        raise Unsupported(
+            f"{graph.name!r} is split as {graph.split!r}, but the release was trained on {origin.split!r}, or on other "
+            "ids: its training nodes would be read as if they were outside training; give the split of the training"
+        )

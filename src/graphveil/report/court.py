@@ -1,0 +1,13 @@
+"""The page of a court: what was claimed, what was certified, and whether that was expected."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from graphveil.evidence.court import Court
+from graphveil.report.templates import render
+
+
+def court_page(court: Court) -> str:
+    """A self-contained HTML page: no scripts, no remote files."""
+    return render("court.html", court=court, version=version("graphveil"))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from graphveil.release.edges import ReleasedEdges
     from graphveil.release.release import Release, load
     from graphveil.release.verify import verify
+    from graphveil.runtime.compute import Compute
     from graphveil.training import infer, release_graph, train
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
@@ -76,6 +77,7 @@ _HOMES = {
     "privacy.session": ("Session",),
     "training": ("infer", "release_graph", "train"),
     "release.verify": ("verify",),
+    "runtime.compute": ("Compute",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {"accounting": "privacy.accounting", "court": "evidence.court", "datasets": "datasets", "methods": "methods"}
@@ -83,6 +85,7 @@ _MODULES = {"accounting": "privacy.accounting", "court": "evidence.court", "data
 __all__ = [
     "Adjacency",
     "Certificate",
+    "Compute",
     "Graph",
     "GraphveilError",
     "InvalidInput",

@@ -250,13 +250,13 @@ def train(
     import graphveil as gv
     from graphveil.bench.record import Stopwatch, record_of
     from graphveil.release.keeping import accountable
+    from graphveil.runtime.compute import Compute
     from graphveil.runtime.distributed import joined
-    from graphveil.runtime.engine import engine_of, using
     from graphveil.runtime.folders import write_file
 
     made = _build(method, context.obj)
     with accountable() as so_far:
-        with joined() as crew, _progress(quiet or not crew.first), using(engine_of(engine, jobs)):
+        with joined() as crew, _progress(quiet or not crew.first), Compute(engine=engine, jobs=jobs).used():
             if crew.first:
                 _require_release(out)
                 _require_files(out, record, summary, ledger)
@@ -527,7 +527,7 @@ def audit(
     """
     import graphveil as gv
     from graphveil import discover
-    from graphveil.runtime.engine import engine_of
+    from graphveil.runtime.compute import Compute
     from graphveil.runtime.folders import settled
 
     named = subject.lower() in discover.methods()
@@ -551,7 +551,7 @@ def audit(
             confidence=confidence,
             seed=seed,
             folder=folder,
-            engine=engine_of(engine, jobs or os.cpu_count() or 1),
+            compute=Compute(engine=engine, jobs=jobs or os.cpu_count() or 1),
         )
     if as_json:
         _print_json(found.describe())
@@ -599,7 +599,7 @@ def attack(
     """
     from graphveil import core
     from graphveil.evidence.game import Target
-    from graphveil.runtime.engine import engine_of, using
+    from graphveil.runtime.compute import Compute
 
     drawn = [] if sample is None else [f"sample={sample}"]
     attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
@@ -607,7 +607,7 @@ def attack(
         known = ", ".join(sorted(attacker.units))
         raise core.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
     made, charged = _build(method, context.obj), core.parse(core.Reading, reading, "reading")
-    with _progress(quiet), using(engine_of(engine, jobs)):
+    with _progress(quiet), Compute(engine=engine, jobs=jobs).used():
         graph = _graph_beside(
             dataset, edges, nodes, packed, public_edges, public_nodes, directed, clean, split, split_seed
         )
@@ -639,11 +639,11 @@ def court(
     """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
     from graphveil.evidence.court import hold
     from graphveil.report.court import court_page
-    from graphveil.runtime.engine import engine_of, using
+    from graphveil.runtime.compute import Compute
     from graphveil.runtime.folders import write_file
 
     _require_files(None, html, json_file)
-    with _progress(quiet), using(engine_of(engine, jobs)):
+    with _progress(quiet), Compute(engine=engine, jobs=jobs).used():
         held = hold(seed, quick, only)
     if html is not None:
         write_file(html, court_page(held).encode())

@@ -33,6 +33,7 @@ from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate, Provenance, described_method
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
+from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
 
 T = TypeVar("T")
@@ -50,17 +51,18 @@ def train(
     secure: bool | None = None,
     noise: float | None = None,
     ledger: Ledger | None = None,
+    compute: Compute | None = None,
 ) -> Release:
     """Train `method` on `graph` so that the result is (epsilon, delta)-DP for `unit`.
 
     Give `epsilon` (the noise is calibrated, one-sided) or `noise` (the epsilon follows). `delta` defaults
     to a tenth of one over the public number of nodes, rounded down to a power of ten, at most 1e-5.
     `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
-    noise cryptographic and fixes the rest.
+    noise cryptographic and fixes the rest. `compute` says where and how it runs.
     """
     _require_kinds(graph, method, ledger)
     terms = Terms(unit, epsilon, noise, delta, reading)
-    state, certificate = _run(graph, method, method.fit, terms, _NoiseOptions(seed, secure), ledger)
+    state, certificate = _run(graph, method, method.fit, terms, _Means(seed, secure, ledger, compute))
     return _released(method, state, certificate, graph)
 
 
@@ -74,6 +76,7 @@ def infer(
     secure: bool | None = None,
     noise: float | None = None,
     ledger: Ledger | None = None,
+    compute: Compute | None = None,
 ) -> Release:
     """Predict on another private graph with released weights, spending that graph's own budget.
 
@@ -94,7 +97,9 @@ def infer(
     def serve(session: Session) -> State:
         return method.serve(session, kept)
 
-    state, certificate = _run(graph, method, serve, terms, _NoiseOptions(seed, secure), ledger, (release.certificate,))
+    state, certificate = _run(
+        graph, method, serve, terms, _Means(seed, secure, ledger, compute), (release.certificate,)
+    )
     return _released(method, state, certificate, graph)
 
 
@@ -110,6 +115,7 @@ def release_graph(
     secure: bool | None = None,
     noise: float | None = None,
     ledger: Ledger | None = None,
+    compute: Compute | None = None,
 ) -> ReleasedEdges:
     """The perturbed graph of `method` itself, for use in any tool: no network is trained. Options as in `train`."""
     _require_kinds(graph, method, ledger)
@@ -118,7 +124,7 @@ def release_graph(
         raise Unsupported(f"{method.name()} releases no graph; these methods do: {', '.join(known)}")
     method.require_graph()
     terms = Terms(unit, epsilon, noise, delta, reading)
-    found, certificate = _run(graph, method, method.arcs, terms, _NoiseOptions(seed, secure), ledger)
+    found, certificate = _run(graph, method, method.arcs, terms, _Means(seed, secure, ledger, compute))
     return ReleasedEdges.of(method, found, certificate)
 
 
@@ -138,53 +144,61 @@ def _require_same_shape(release: Release, graph: Graph) -> None:
         )
 
 
-def _run(
-    graph: Graph,
-    method: Method,
-    work: Callable[[Session], T],
-    terms: Terms,
-    noise: _NoiseOptions,
-    ledger: Ledger | None,
-    weights: tuple[Certificate, ...] = (),
-) -> tuple[T, Certificate]:
-    """What `work` makes of one metered session, and the certificate of that session.
-
-    weights: the certificate of the release whose weights are part of the result.
-    """
-    parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
-    _require_alike(graph)
-    made = planned(method, graph, terms)
-    source = noise.source()
-    certificate = Certificate(made.plan, made.delta, _provenance(graph, made, source, noise.seed), made.sound, parents)
-    # The ledger never believes a published proof: it charges what we can prove for the same acts.
-    charge = certificate.sound or certificate.plan
-    # Edges that a release has told are paid for.
-    ledger = None if certificate.provenance.released else ledger
-    with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
-        entry = agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
-    certificate = replace(certificate, provenance=replace(certificate.provenance, ledger_entry=entry))
-    assert made.sealed is not None
-    session = Session(made.public, made.sealed, made.plan, common(source))
-    spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
-    with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(agreed(lambda: secrets.randbits(63)) if noise.seed is None else noise.seed)
-        found = work(session)
-        agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
-    return found, certificate
-
-
 @dataclass(frozen=True)
-class _NoiseOptions:
-    """Where noise comes from: a seed fixes everything; without one, or if it must be `secure`, it is cryptographic."""
+class _Means:
+    """How a run is carried out. A seed fixes everything; without one, or if `secure`, noise is cryptographic."""
 
     seed: int | None
     secure: bool | None
+    ledger: Ledger | None
+    compute: Compute | None
 
     def source(self) -> Stream:
         hidden = (self.seed is None) if self.secure is None else self.secure
         if self.seed is not None or not hidden:
             _require_seed(self.seed)
         return Secure() if hidden else Seeded(_require_seed(self.seed))
+
+
+def _run(
+    graph: Graph,
+    method: Method,
+    work: Callable[[Session], T],
+    terms: Terms,
+    means: _Means,
+    weights: tuple[Certificate, ...] = (),
+) -> tuple[T, Certificate]:
+    """What `work` makes of one metered session, and the certificate of that session.
+
+    weights: the certificate of the release whose weights are part of the result.
+    """
+    with using_compute(means.compute):
+        parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
+        _require_alike(graph)
+        made = planned(method, graph, terms)
+        source = means.source()
+        origin = _provenance(graph, made, source, means.seed)
+        certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)
+        # Edges that a release has told are paid for.
+        ledger = None if origin.released else means.ledger
+        entry = _reserved(ledger, graph, certificate, method)
+        certificate = replace(certificate, provenance=replace(origin, ledger_entry=entry))
+        assert made.sealed is not None
+        session = Session(made.public, made.sealed, made.plan, common(source))
+        spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
+        with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
+            found = work(session)
+            agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
+    return found, certificate
+
+
+def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:
+    """The ledger's entry for a run that is about to begin; empty without a ledger."""
+    # The ledger never believes a published proof: it charges what we can prove for the same acts.
+    charge = certificate.sound or certificate.plan
+    with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
+        return agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
 
 
 def _require_alike(graph: Graph) -> None:

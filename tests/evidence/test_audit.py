@@ -20,7 +20,6 @@ from graphveil.evidence.attacks.canary_edge import CanaryEdge
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.graph import Graph
 from graphveil.release.finding import Law
-from graphveil.runtime.engine import Local
 
 GAP = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
 
@@ -50,9 +49,9 @@ def test_a_false_claim_is_refuted_and_a_sound_one_is_not(graph: Graph) -> None:
 def test_any_number_of_workers_and_any_start_give_the_same(graph: Graph, tmp_path: Path) -> None:
     given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "unit": "node", "runs": 150, "attack": "gradient_canary"}
     method = gv.methods.DpSgd(steps=2)
-    alone = gv.audit(method, graph, engine=Local(1), **given)
+    alone = gv.audit(method, graph, compute=gv.Compute(jobs=1), **given)
     assert alone.law is Law.ANY
-    first = gv.audit(method, graph, engine=Local(2), folder=tmp_path / "kept", **given)
+    first = gv.audit(method, graph, compute=gv.Compute(jobs=2), folder=tmp_path / "kept", **given)
     assert first == alone
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").iterdir()}
     assert gv.audit(method, graph, folder=tmp_path / "kept", **given) == alone

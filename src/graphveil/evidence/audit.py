@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from graphveil.planning import Planned, Terms, plan_of, planned
 from graphveil.release.finding import Finding, Law
 from graphveil.release.release import Release, audited, load
 from graphveil.release.verify import require_own_plan
-from graphveil.runtime.engine import Engine, using
+from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.folders import require_folder
 
 _PILOT = 20
@@ -100,7 +99,7 @@ def audit(
     confidence: float = 0.99,
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
-    engine: Engine | None = None,
+    compute: Compute | None = None,
 ) -> Finding:
     """A certified lower bound on the epsilon of `subject`, beside the one that is claimed.
 
@@ -134,7 +133,7 @@ def audit(
     else:
         raise InvalidInput("audit a method, a release, or the folder of one")
     claim.require_refutable()
-    with using(engine) if engine is not None else nullcontext():
+    with using_compute(compute):
         found = _audited(claim, graph, runs, attack, confidence, seed, None if folder is None else Path(folder))
     if isinstance(subject, str | os.PathLike) and release is not None:
         # Only a finding that was made on the stand-in says whom it is about: no other can be put into a release.

@@ -12,7 +12,7 @@ import secrets
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -94,15 +94,19 @@ class Ray(Engine):
             yield
 
 
+def require_engine(name: object) -> None:
+    """`local`, `ray` (started here), or `ray=ADDRESS` of a running cluster; or a clear error."""
+    if not isinstance(name, str) or not (name in ("local", "ray") or name.startswith("ray=")):
+        raise InvalidInput(f"unknown engine {name!r}; use local, ray, or ray=ADDRESS (e.g. ray=10.0.0.5:6379)")
+
+
 def engine_of(name: str, jobs: int = 1) -> Engine:
-    """`local`, `ray` (started here), or `ray=ADDRESS` of a running cluster."""
-    kind, _, address = name.partition("=")
-    if kind == "local" and not address:
+    """The engine of that name: see `require_engine`."""
+    require_engine(name)
+    if name == "local":
         return Local(jobs)
-    if kind == "ray":
-        _ray()
-        return Ray(address or None)
-    raise InvalidInput(f"unknown engine {name!r}; use local, ray, or ray=ADDRESS (e.g. ray=10.0.0.5:6379)")
+    _ray()
+    return Ray(name.partition("=")[2] or None)
 
 
 HERE = Local()
@@ -132,12 +136,18 @@ def each(work: Work[S, T, R], shared: S, items: Sequence[T], label: str) -> list
     return results
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """Sums in one order, whatever the number of workers."""
+    return limited_threads(1)
+
+
+@contextmanager
+def limited_threads(count: int | None) -> Iterator[None]:
+    """torch and numba take so many threads inside this block, or as many as before."""
     before = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
+    if count is not None:
+        torch.set_num_threads(count)
+        numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]  # set at import
     try:
         yield
     finally:

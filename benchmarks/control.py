@@ -1,4 +1,4 @@
-"""How much of `heterpoisson` with network pairs comes from its release about edges: a control without that release.
+"""How much of `paircounts` comes from its release about edges: a control without that release.
 
     python benchmarks/control.py [--epsilon 4] [--seeds 0 1 2] [--homophily 0.7]
 
@@ -22,7 +22,7 @@ import graphveil as gv
 from graphveil.core import State
 
 RATES = {"facebook": 256.0, "rutgers89": 64.0}
-"""`own_rate` of each dataset, chosen on validation (results/heterpoisson.json)."""
+"""`learning_rate` of each dataset, chosen on validation (results/heterpoisson.json)."""
 MANY = 1e6
 """Counts so large that no floor of the noise changes them."""
 
@@ -44,7 +44,7 @@ def variants(state: State, homophily: float) -> dict[str, State]:
 def accuracies(name: str, epsilon: float, seed: int, homophily: float) -> dict[str, float]:
     """Test accuracy of every variant."""
     graph = gv.datasets.load(name, split="random_80_20", seed=seed)
-    method = gv.methods.HeterPoisson(network="pairs", own_rate=RATES[name])
+    method = gv.methods.PairCounts(learning_rate=RATES[name])
     release = gv.train(graph, method, epsilon=epsilon, delta=graph.num_nodes**-1.1, unit="node", seed=seed)
     made = {what: replace(release, state=state) for what, state in variants(release.state, homophily).items()}
     return {what: 100 * one.evaluate("test")["accuracy"] for what, one in made.items()}

@@ -137,9 +137,18 @@ def rebuild_method(described: Any) -> Any:
     from graphveil.methods.bases.method import Method
 
     known = {item.__name__: item for item in (*_imported(Method), *methods().values())}
+    described = current_method(described)
     if isinstance(described, dict) and isinstance(kind := described.get("kind"), str) and kind not in known:
         raise Tampered(f"unknown method {kind!r} in a saved plan; if it is your own, import the module that defines it")
     return _rebuild(described, known, known)
+
+
+def current_method(described: Any) -> Any:
+    """A method's description as this version writes it: earlier ones had other names for some."""
+    if isinstance(described, dict):
+        for kind in methods().values():
+            described = kind.upgraded(described)
+    return described
 
 
 def _imported(base: type[T]) -> list[type[T]]:

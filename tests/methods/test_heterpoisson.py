@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from neighbours import Sketch, coupled_batch, subgraph_move
-from torch import Tensor
 
 import graphveil as gv
 from blocks_of import all_links
@@ -28,8 +27,9 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
-from graphveil.methods.dpsgd import DpSgd
-from graphveil.methods.heterpoisson import HeterPoisson, _PairCounts, _pairs, _thinned
+from graphveil.methods.bases.method import Method
+from graphveil.methods.heterpoisson import HeterPoisson, _thinned
+from graphveil.methods.paircounts import PairCounts, _Counts, _pairs
 from graphveil.nn.features import by_record
 from graphveil.nn.subgraph import SubgraphGradients, gradients, start
 from graphveil.privacy import accounting
@@ -48,7 +48,7 @@ VARIANTS = {
     "gin two layers": replace(GCN, network="gin", layers=2),
     "overlap": replace(GCN, overlap=True),
     "overlap two layers": replace(GCN, network="sage", layers=2, overlap=True),
-    "pairs": HeterPoisson(multiplier=2.0),
+    "pairs": PairCounts(multiplier=2.0),
 }
 variants = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
 
@@ -59,13 +59,13 @@ def everyone_trains(sketch: Sketch) -> Graph:
     return replace(graph, train=~nobody, val=nobody, test=nobody)
 
 
-def asked(method: HeterPoisson, public: Public, coins: int) -> tuple[Act, Query]:
+def asked(method: HeterPoisson | PairCounts, public: Public, coins: int) -> tuple[Act, Query]:
     """The subgraph step's act, and its query at random weights."""
     step = method.plan(public, NODE, Reading.SOUND, 1.0).steps[-1]
     act = step.act
     assert isinstance(act, Act)
     assert step.claim == act.curve(2)
-    if method.network == "pairs":
+    if isinstance(method, PairCounts):
         return act, partial(_pairs, classes=2)
     model = method.model(3, 2)
     weights = start(model, torch.Generator().manual_seed(coins))
@@ -73,7 +73,11 @@ def asked(method: HeterPoisson, public: Public, coins: int) -> tuple[Act, Query]
 
 
 def moves(
-    method: HeterPoisson, sketch: Sketch, coins: int, query: Query | None = None, overlap: bool | None = None
+    method: HeterPoisson | PairCounts,
+    sketch: Sketch,
+    coins: int,
+    query: Query | None = None,
+    overlap: bool | None = None,
 ) -> list[float]:
     """How far blanking a node moves the sum, as a share of what is charged for the same coins."""
     graph = everyone_trains(sketch) if coins % 2 else graph_of(sketch)
@@ -94,7 +98,7 @@ def directed_sketches(share: int, shares: int) -> Iterator[Sketch]:
 
 
 @variants
-def test_one_node_moves_what_is_charged_on_every_small_graph(method: HeterPoisson) -> None:
+def test_one_node_moves_what_is_charged_on_every_small_graph(method: HeterPoisson | PairCounts) -> None:
     share, shares = list(VARIANTS.values()).index(method), len(VARIANTS)
     for coins, sketch in enumerate(every_small_sketch(share, shares)):
         assert max(moves(method, sketch, coins)) <= 1 + 1e-6
@@ -103,7 +107,7 @@ def test_one_node_moves_what_is_charged_on_every_small_graph(method: HeterPoisso
 
 
 @variants
-def test_one_node_moves_what_is_charged_on_random_graphs(method: HeterPoisson) -> None:
+def test_one_node_moves_what_is_charged_on_random_graphs(method: HeterPoisson | PairCounts) -> None:
     worst = max(max(moves(method, sketch, coins)) for coins, sketch in enumerate(random_sketches(20)))
     assert 0.9 < worst <= 1 + 1e-6
 
@@ -119,7 +123,7 @@ def test_overlapping_centres_need_their_own_claim() -> None:
     assert worst > 2
 
 
-def zeroed(sealed: Sealed, batch: Subgraphs, method: HeterPoisson, coins: int) -> SubgraphGradients:
+def zeroed(sealed: Sealed, batch: Subgraphs, method: HeterPoisson | PairCounts, coins: int) -> SubgraphGradients:
     """The authors' overlap rule: nodes that are central elsewhere stay where they are, with zero features."""
     model = method.model(3, 2)
     weights = start(model, torch.Generator().manual_seed(coins))
@@ -156,37 +160,8 @@ def test_degrees_of_the_present_arcs_would_move_more() -> None:
 # --- What the queries are. ---
 
 
-def test_pair_counts() -> None:
-    """Centre 0 (class 1) heard nodes 1, 2 (class 0) and 3 (class 1); centre 4 (class 0) nobody; 5 has no label."""
-    y = torch.tensor([1, 0, 0, 1, 0, -1])
-    public = Public.blank(6, 1, 2, num_train=6)
-    sealed = Sealed(torch.zeros(6, 1), y, Csr.empty(6), public)
-    batch = Subgraphs(
-        np.array([0, 1, 2, 3, 4, 5, 3]),
-        np.array([0, 4, 5, 7]),
-        np.array([0, 3, 3, 3, 3, 3, 4, 4]),
-        np.array([1, 2, 3, 6]),
-    )
-    with sealed.opened():
-        counts = _pairs(sealed, batch, classes=2)
-    length = 5**0.5
-    expected = torch.tensor([[1.0, 0.0, 0.0], [1.0, 2 / length, 1 / length]], dtype=torch.float64)
-    assert torch.allclose(counts.clipped_sum(2**0.5).reshape(2, 3), expected)
-    shorter = counts.clipped_sum(0.1).reshape(2, 3)
-    assert shorter.norm(dim=1).tolist() == pytest.approx([0.1, 0.1])
-
-
-def test_pair_counts_bound_every_centre() -> None:
-    rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)).double() * 9
-    one_by_one = [_PairCounts(torch.tensor([label]), row[None]) for label, row in zip(range(-1, 3), rows, strict=False)]
-    lengths = [float(one.clipped_sum(0.5).norm()) for one in one_by_one]
-    assert lengths == pytest.approx([0.0, 0.5, 0.5, 0.5])
-    together = _PairCounts(torch.arange(-1, 3), rows[:4]).clipped_sum(0.5)
-    assert torch.allclose(together, torch.stack([one.clipped_sum(0.5) for one in one_by_one]).sum(dim=0))
-
-
 @variants
-def test_only_training_nodes_are_sampled(method: HeterPoisson) -> None:
+def test_only_training_nodes_are_sampled(method: HeterPoisson | PairCounts) -> None:
     for coins, sketch in enumerate(random_sketches(10)):
         public, sealed = graph_of(sketch).seal(Adjacency.of("node", sketch.undirected))
         act, _ = asked(method, public, coins)
@@ -202,10 +177,10 @@ def test_training_draws_at_the_planned_rates() -> None:
     act, _ = asked(replace(GCN, multiplier=1.0, p_max=0.8), public, 0)
     seen, rounds = np.zeros(len(sketch.y)), 3000
 
-    def note(_: Sealed, batch: Subgraphs) -> _PairCounts:
+    def note(_: Sealed, batch: Subgraphs) -> _Counts:
         others = np.delete(batch.nodes, batch.ptr[:-1])
         np.add.at(seen, others, 1)
-        return _PairCounts(torch.full((batch.count,), -1), torch.zeros(batch.count, 3, dtype=torch.float64))
+        return _Counts(torch.full((batch.count,), -1), torch.zeros(batch.count, 3, dtype=torch.float64))
 
     source = Seeded(4)
     with sealed.opened():
@@ -239,7 +214,7 @@ def without_hub(graph: Graph) -> Graph:
 
 def pairs_released(graph: Graph) -> list[float]:
     """How many pairs of labels twelve releases at epsilon 2 tell of."""
-    train = partial(gv.train, graph, HeterPoisson(), epsilon=2.0, delta=1e-5, unit="node")
+    train = partial(gv.train, graph, PairCounts(), epsilon=2.0, delta=1e-5, unit="node")
     return sorted(float(train(seed=seed).state["pairs.counts"].sum()) for seed in range(12))
 
 
@@ -257,7 +232,7 @@ def test_a_hub_is_not_told_from_its_absence() -> None:
 
 
 @variants
-def test_stated_degrees_show_the_same_with_and_without_a_node(method: HeterPoisson) -> None:
+def test_stated_degrees_show_the_same_with_and_without_a_node(method: HeterPoisson | PairCounts) -> None:
     here = hub_and_pairs(20)
     both = [graph.with_degrees(np.bincount(here.adj.indices)) for graph in (here, without_hub(here))]
     plans, chances = [], []
@@ -271,11 +246,10 @@ def test_stated_degrees_show_the_same_with_and_without_a_node(method: HeterPoiss
     assert chances[0][0] == min(method.p_max, method.multiplier / 40)
 
 
-@pytest.mark.parametrize("network", ["pairs", "sage"])
-def test_undeclared_populations_are_refused_before_anything_is_charged(network: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", [PairCounts(), HeterPoisson(network="sage", hidden=2, epochs=0.5)])
+def test_undeclared_populations_are_refused_before_anything_is_charged(method: Method, tmp_path: Path) -> None:
     graph, ledger = hub_and_pairs(20), gv.Ledger(tmp_path / "ledger.db")
     ledger.open(graph, "node", epsilon=100.0, delta=1e-2)
-    method = HeterPoisson(network=network, hidden=2, epochs=0.5)
     train = partial(gv.train, method=method, noise=9.0, delta=1e-5, unit="node", ledger=ledger)
     with pytest.raises(InvalidInput, match=r"with_degrees\(degrees\).*--every-id-present"):
         train(graph)
@@ -335,16 +309,6 @@ def test_overlap_costs_more() -> None:
     assert spent[0] < spent[1]
 
 
-def test_pairs_spend_little_on_the_counts() -> None:
-    public = Public.blank(5000, 7, 3)
-    plan = HeterPoisson().plan(public, NODE, Reading.SOUND, 20.0)
-    assert [step.name for step in plan.steps] == ["gradient", "pairs"]
-    assert [step.times for step in plan.steps] == [100, 1]
-    own = accounting.epsilon(replace(plan, steps=plan.steps[:1]), 1e-5)
-    assert own == accounting.epsilon(DpSgd().plan(public, NODE, Reading.SOUND, 20.0), 1e-5)
-    assert own < accounting.epsilon(plan, 1e-5) < 1.1 * own
-
-
 def test_training_needs_public_degrees() -> None:
     graph = gv.datasets.load("chain-s")
     bare = replace(graph.seal(NODE)[0], degrees=None)
@@ -357,9 +321,9 @@ def test_training_needs_public_degrees() -> None:
     "wrong",
     [
         {"network": "gat"}, {"layers": 3}, {"layers": 1.5}, {"hidden": 0}, {"batch": 0}, {"multiplier": 0.0},
-        {"p_max": 0.0}, {"p_max": 1.1}, {"epochs": 0.0}, {"clip": -1.0}, {"learning_rate": 0.0}, {"own_rate": 0.0},
+        {"p_max": 0.0}, {"p_max": 1.1}, {"epochs": 0.0}, {"clip": -1.0}, {"learning_rate": 0.0},
         {"row_length": 0.0}, {"scale": "columns"}, {"noise_law": "laplace"}, {"test_neighbours": -1},
-        {"activation": "tanh"}, {"network": "pairs", "overlap": True}, {"network": "pairs", "noise_law": "sml"},
+        {"activation": "tanh"}, {"network": "pairs"},
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
@@ -381,8 +345,8 @@ def graph() -> gv.Graph:
     return gv.datasets.load("social", split="random", seed=0)
 
 
-@pytest.mark.parametrize("method", [HeterPoisson(), HeterPoisson(network="sage", hidden=8, batch=300, epochs=1.0)])
-def test_predictions_hear_neighbours_outside_training_only(method: HeterPoisson, graph: gv.Graph) -> None:
+@pytest.mark.parametrize("method", [PairCounts(), HeterPoisson(network="sage", hidden=8, batch=300, epochs=1.0)])
+def test_predictions_hear_neighbours_outside_training_only(method: HeterPoisson | PairCounts, graph: gv.Graph) -> None:
     release = gv.train(graph, method, noise=3.0, unit="node", seed=0)
     arcs, train = graph.adj.edge_index().numpy(), graph.train.numpy()
     outside = ~train[arcs[0]] & ~train[arcs[1]]
@@ -401,9 +365,9 @@ def test_predictions_hear_neighbours_outside_training_only(method: HeterPoisson,
 
 
 @pytest.mark.parametrize(
-    ("method", "least"), [(HeterPoisson(), 0.6), (HeterPoisson(network="sage", batch=600, hidden=16), 0.5)]
+    ("method", "least"), [(PairCounts(), 0.6), (HeterPoisson(network="sage", batch=600, hidden=16), 0.5)]
 )
-def test_it_learns(method: HeterPoisson, least: float, graph: gv.Graph) -> None:
+def test_it_learns(method: Method, least: float, graph: gv.Graph) -> None:
     """Four classes: chance is a quarter."""
     release = gv.train(graph, method, noise=2.0, delta=1e-5, unit="node", seed=0)
     assert release.evaluate("test")["accuracy"] > least
@@ -436,20 +400,11 @@ def test_thinned() -> None:
     assert np.mean([few.indices[few.indptr[i]] == heard.indices[heard.indptr[i]] for i in range(60)]) < 0.5
 
 
-def test_undirected_pairs_are_symmetric(graph: gv.Graph) -> None:
-    release = gv.train(graph, HeterPoisson(), noise=3.0, unit="node", seed=0)
-    counts: Tensor = release.state["pairs.counts"]
-    assert torch.equal(counts, counts.T)
-    # Nearly half of the training ids are central once, half of them with a neighbour: friends are of one class.
-    assert float(release.state["pairs.classes"].sum()) == pytest.approx(int(graph.train.sum()) / 2, rel=0.1)
-    assert float(counts.diagonal().sum()) > 0.5 * float(counts.sum())
-
-
-@pytest.mark.parametrize("network", ["pairs", "sage"])
-def test_another_graph_is_predicted_from_all_its_nodes(network: str) -> None:
+@pytest.mark.parametrize("method", [PairCounts(), HeterPoisson(network="sage", hidden=8, epochs=2.0)])
+def test_another_graph_is_predicted_from_all_its_nodes(method: Method) -> None:
     """The inductive setting: no node of the other graph has trained, so every arc of it may be heard."""
     graph = gv.datasets.load("social")
-    release = gv.train(graph, HeterPoisson(network=network, hidden=8, epochs=2.0), noise=1.0, unit="node", seed=0)
+    release = gv.train(graph, method, noise=1.0, unit="node", seed=0)
     nobody = torch.zeros_like(graph.train)
     other = replace(graph, name="elsewhere", train=nobody, val=nobody, test=nobody)
     heard = release.predict_proba(other)

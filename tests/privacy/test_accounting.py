@@ -250,7 +250,7 @@ class TestLastDigits:
             (gv.methods.Ndp(), node, 4.0, "0x1.f6589256dd1dap+3"),
             (gv.methods.Drw(), Adjacency.of("features"), 1.0, "0x1.e3bee77b57c62p+3"),
             (gv.methods.PrivGnn(), node, 2.0, "0x1.3b65a1404ead3p+6"),
-            (gv.methods.HeterPoisson(), node, 8.0, "0x1.877653c167379p+2"),
+            (gv.methods.PairCounts(), node, 8.0, "0x1.877653c167379p+2"),
         )
         for method, adjacency, target, noise in kept:
             plans = partial(plan_of_method, method, public, adjacency, Reading.SOUND)

@@ -27,7 +27,6 @@ from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.ledger_file import LedgerFile
-from graphveil.release.certificate import describe_plan
 from plans import plan_of
 
 DELTA = 1e-5
@@ -713,7 +712,7 @@ class TestFirstVersion:
         near = json.dumps({"unit": "node", "relation": "add_remove", "undirected": True})
         made.execute("INSERT INTO budget VALUES (?, 'mine', ?, 3.0, 1e-5, 'then')", (graph.fingerprint(), near))
         for number in range(3):
-            plan = json.dumps(describe_plan(small(0.1 + 0.1 * number)))
+            plan = json.dumps(small(0.1 + 0.1 * number).describe())
             row = (f"entry{number}", graph.fingerprint(), plan, number % 2)
             made.execute("INSERT INTO entry VALUES (?, ?, 'gap', ?, ?, 'later')", row)
         yield made
@@ -774,7 +773,7 @@ class TestFirstVersion:
         path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
         database.execute("DELETE FROM entry WHERE id = 'entry2'")
         shutil.copy(f"{path}-wal", f"{copy}-wal")
-        plan = json.dumps(describe_plan(small()))
+        plan = json.dumps(small().describe())
         database.execute("INSERT INTO entry VALUES ('entry2', ?, '', ?, 0, '')", (graph.fingerprint(), plan))
         database.close()
         shutil.copy(path, copy)

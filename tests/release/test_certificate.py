@@ -380,7 +380,7 @@ class TestPredictions:
     @pytest.mark.parametrize(
         ("method", "unit"),
         [
-            (gv.methods.HeterPoisson(), "node"),
+            (gv.methods.PairCounts(), "node"),
             (gv.methods.HeterPoisson(network="sage", hidden=2, batch=300, epochs=0.2), "node"),
             (gv.methods.Drw(hidden=2, steps=2), "features"),
             (gv.methods.Ndp(hidden=2, steps=2), "node"),

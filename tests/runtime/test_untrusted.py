@@ -35,8 +35,7 @@ from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.privacy import accounting
-from graphveil.release import certificate
-from graphveil.release.certificate import Certificate, describe_plan, rebuild_plan
+from graphveil.release.certificate import Certificate
 from graphveil.runtime.untrusted import MOST_TEXT, plain_json, require_agreement
 
 TRICKS = [
@@ -183,13 +182,13 @@ class TestForgeries:
     @pytest.mark.parametrize("field", ["name", "why", "refuted", "assumes"])
     def test_words_of_a_step(self, folder: Path, field: str) -> None:
         words: Any = ["a\x1b[2J"] if field == "assumes" else "a\x1b[2J"
-        described = describe_plan(gv.load(folder).certificate.plan)
+        described = gv.load(folder).certificate.plan.describe()
         forge(folder, lambda body: step_of(body).update({field: words}))
         with pytest.raises(Tampered, match="printable"):
             gv.load(folder)
         described["steps"][0][field] = words
         with pytest.raises(Tampered, match="printable"):
-            rebuild_plan(described)
+            discover.rebuild_plan(described)
 
     @pytest.mark.parametrize(
         "change",
@@ -356,17 +355,17 @@ class TestPlans:
         """Refused as `Tampered`, or taken as they are."""
         for described in hostile(kind):
             try:
-                plan = rebuild_plan(plan_with(described))
+                plan = discover.rebuild_plan(plan_with(described))
             except Tampered:
                 continue
-            assert json.dumps(describe_plan(plan)) == json.dumps(plan_with(described))
+            assert json.dumps(plan.describe()) == json.dumps(plan_with(described))
 
     @pytest.mark.parametrize("kind", discover.curves().values(), ids=lambda kind: kind.__name__)
     def test_a_certificate_of_one_is_refused_in_time(
         self, kind: type[Curve], release: gv.Release, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Many uses of extreme curves; the patience is shortened so that the test is."""
-        monkeypatch.setattr(certificate, "_MOST_TIMES", 10**5)
+        monkeypatch.setattr(discover, "_MOST_TIMES", 10**5)
         for described in [*hostile(kind)][:: 7 if kind is HeterPoissonCurve else 5]:
             body = release.certificate.describe() | {"plan": plan_with(described, 1000)}
             start = time.thread_time()
@@ -377,7 +376,7 @@ class TestPlans:
     @pytest.mark.parametrize("times", [10**7, 10**12, 10**18, 0, -1, 1.5, True, "1", None])
     def test_times(self, times: Any) -> None:
         with pytest.raises(Tampered):
-            rebuild_plan(plan_with(GaussianCurve(1.0).describe(), times))
+            discover.rebuild_plan(plan_with(GaussianCurve(1.0).describe(), times))
 
     def test_depth_and_length(self) -> None:
         deep = GaussianCurve(1.0).describe()
@@ -387,7 +386,7 @@ class TestPlans:
         wide = {"kind": "RevealedMixture", "weights": [1.0] * 5000, "curves": [GaussianCurve(1.0).describe()] * 5000}
         for described in (deep, long, wide):
             with pytest.raises(Tampered, match=r"nested more than|a list of"):
-                rebuild_plan(plan_with(described))
+                discover.rebuild_plan(plan_with(described))
 
     def test_charging_ends_in_time(self) -> None:
         steps = [

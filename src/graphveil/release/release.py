@@ -25,10 +25,10 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.release import serving
-from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, described_method, require_card
+from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.finding import Finding
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
-from graphveil.runtime.untrusted import parse_json, require_agreement
+from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement
 
 _FILES = ("release.json", "weights.safetensors", CARD)
 _AUDIT = "audit.json"
@@ -171,7 +171,8 @@ def load(path: str | os.PathLike[str]) -> Release:
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
-    if certificate.provenance.method not in ("", described_method(method)):
+    planner = certificate.provenance.method
+    if planner and discover.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
     state = _weights(contents["weights.safetensors"])
     if broken := nonfinite(state):
@@ -182,7 +183,8 @@ def load(path: str | os.PathLike[str]) -> Release:
     except (InvalidInput, ValueError) as error:
         raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
     stated = {"schema": described["schema"], "method": made.method.describe(), "certificate": described["certificate"]}
-    require_agreement(described, stated, f"{folder / 'release.json'}")
+    said = {**described, "method": discover.current_method(described["method"])}
+    require_agreement(said, stated, f"{folder / 'release.json'}")
     require_card(contents[CARD], made.card(), certificate)
     return made
 

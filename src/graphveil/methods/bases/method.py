@@ -113,6 +113,11 @@ class Method(Described):
         return cls.__name__.lower()
 
     @classmethod
+    def upgraded(cls, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A description of any method by an earlier version, as this version writes it, if it is one of this kind."""
+        return described
+
+    @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         """Small, quick instances for the conformance tests."""
         return (cls(),)

@@ -2,10 +2,11 @@
 
     python benchmarks/contribute.py [--without-court] [--jobs 2]
 
-A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says in which family
-it belongs and what it is. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
-`<!-- /methods -->`), the navigation of mkdocs.yml, the measured tables (method_tables.py) and, if a case is new or gone,
-results/court.json. The court is heard whole, because its cases share one chance of error: that takes minutes.
+A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says what it is and
+to which family it belongs. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
+`<!-- /methods -->`) and the navigation of mkdocs.yml. The measured tables are filled too (method_tables.py) and, if a
+case is new or gone, the court is heard again for results/court.json: whole, because its cases share one chance of
+error, which takes minutes.
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """

@@ -2,9 +2,9 @@
 
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
-methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->` for
-the three methods of every unit that are best on these graphs, on average, at one epsilon. What lies between such a mark
-and `<!-- /results -->` is written anew.
+methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
+for the three methods of every unit that are best on these graphs, on average. What lies between such a mark and
+`<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all mutants lint docs clean
+.PHONY: demo test test-all mutants lint docs contribute clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,9 @@ mutants: $(STAMP) ## Plant the mistakes of benchmarks/mutants.toml one by one an
 
 docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
 	$(BIN)/python -m zensical build --clean --strict
+
+contribute: $(STAMP) ## Rewrite what a new part changes: index, navigation, tables and, in minutes, the kept court
+	$(BIN)/python benchmarks/contribute.py --jobs 2
 
 clean: ## All but .bench: its records took hours
 	rm -rf $(VENV) demo .cache site

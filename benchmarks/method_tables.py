@@ -2,19 +2,22 @@
 
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
-methods against all datasets at one epsilon. What lies between such a mark and `<!-- /results -->` is written anew.
+methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
+for the three methods of every unit that are best on these graphs, on average. What lies between such a mark and
+`<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphveil.bench import kept
 from graphveil.bench.kept import Line
-from graphveil.bench.table import board, by_epsilon
+from graphveil.bench.table import board, by_epsilon, in_percent, lined
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -30,6 +33,9 @@ def filled(text: str, results: Path) -> str:
             return block[0]
         if board_at := re.fullmatch(r"epsilon ([\d.]+)", block["wanted"]):
             return f"{block[1]}\n{board([table], float(board_at[1]))}\n\n{block[5]}"
+        if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", block["wanted"]):
+            graphs = best_of[3].split(", ")
+            return f"{block[1]}\n{best(kept.load(table), int(best_of[1]), float(best_of[2]), graphs)}\n\n{block[5]}"
         lines = wanted_lines(kept.load(table), block["wanted"])
         return f"{block[1]}\n{caption(lines, block['name'])}\n\n{markdown(lines)}\n\n{block[5]}"
 
@@ -67,6 +73,37 @@ def markdown(lines: list[Line]) -> str:
     if {line.reading for line in lines} != {"sound"}:
         shown.append("reading")
     return by_epsilon(lines, shown, "half_width")
+
+
+def best(lines: list[Line], count: int, epsilon: float, graphs: Sequence[str]) -> str:
+    """Rows of the `count` best methods of every unit and split by mean score, then of what is free or not private.
+
+    Of a method with several lines (labels that begin with the same word) the best one counts. Claims that are only
+    published, and lines that lack a graph, are left out.
+    """
+    groups: dict[str, dict[str, dict[str, Line]]] = {}
+    for line in lines:
+        if line.dataset in graphs and (line.free or (line.epsilon == epsilon and line.reading == "sound")):
+            group = line.unit if line.split == "random" else f"{line.unit}, {line.split}"
+            groups.setdefault(group, {}).setdefault(line.full_label, {})[line.dataset] = line
+    body = [
+        [group, label, *(in_percent(rows[label][graph], rows[label][graph].half_width) for graph in graphs)]
+        for group, rows in groups.items()
+        for label in _first(rows, count, len(graphs))
+    ]
+    return lined(["unit", "method", *graphs], body)
+
+
+def _first(rows: dict[str, dict[str, Line]], count: int, graphs: int) -> list[str]:
+    """The labels of the `count` best methods, then those that stand for all epsilons."""
+    score = {label: statistics.fmean(line.test or 0.0 for line in row.values()) for label, row in rows.items()}
+    ranked = sorted((label for label, row in rows.items() if len(row) == graphs), key=lambda label: -score[label])
+    free = [label for label in ranked if all(line.free for line in rows[label].values())]
+    of_method: dict[str, str] = {}
+    for label in ranked:
+        if label not in free:
+            of_method.setdefault(re.split(r"\W", label)[0], label)
+    return [*list(of_method.values())[:count], *free]
 
 
 def pages() -> Iterator[Path]:

@@ -25,6 +25,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import contribute
 import graphveil as gv
 import method_tables
 from graphveil import discover
@@ -34,6 +35,7 @@ from graphveil.cli import app
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+FRONT = [REPOSITORY / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
 METHODS = sorted(discover.methods())
 
 
@@ -61,7 +63,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return ["\n".join(line.removeprefix(indent) for line in code.splitlines()) for indent, code in found]
 
 
-@pytest.mark.parametrize("page", [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *PAGES], ids=name_of)
+@pytest.mark.parametrize("page", [*FRONT, *PAGES], ids=name_of)
 def test_links_lead_to_pages_and_their_anchors(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "`code`", unfenced(page))):
         assert "://" not in link, f"{link}: say where it is in words, the pages are read offline"
@@ -73,11 +75,25 @@ def test_links_lead_to_pages_and_their_anchors(page: Path) -> None:
             assert fragment in map(anchor, headings(target)), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*FRONT, *PAGES], ids=name_of)
 def test_files_that_are_named_exist(page: Path) -> None:
     named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
     waiting = {"results/leaderboard.json"}  # a mark may stand before its experiment was run
     assert not [name for name in named if name not in waiting and not (REPOSITORY / name).exists()]
+
+
+def test_modules_that_are_named_exist() -> None:
+    """Such as `nn/clipping.py`: the end of a file's path. What has moved is found here."""
+    sources, tests = (
+        [path for home in homes for path in sorted((REPOSITORY / home).rglob("*.py"))]
+        for homes in (("src", "benchmarks"), ("tests",))
+    )
+    known = [path.as_posix() for path in (*sources, *tests)]
+    others = {"core/privacy/algorithms/graph/arr.py"}  # of GAP's authors
+    for page in (*FRONT, *PAGES, *sources):
+        text = unfenced(page) if page.suffix == ".md" else page.read_text()
+        for name in set(re.findall(r"(?<![\w/.-])((?:[a-z0-9_]+/)*[a-z0-9_]+\.py)\b", text)) - others:
+            assert any(path.endswith(f"/{name}") for path in known), f"{name_of(page)}: {name}"
 
 
 def test_experiments_in_the_docs_can_be_run() -> None:
@@ -129,6 +145,11 @@ def test_the_table_of_methods_names_their_units() -> None:
         assert listed | infinite == known, name
 
 
+def test_index_and_navigation_follow_from_the_pages_of_methods() -> None:
+    for file, text in contribute.made(REPOSITORY).items():
+        assert file.read_text() == text, f"{name_of(file)}: run make contribute"
+
+
 @pytest.mark.parametrize("page", list(method_tables.pages()), ids=name_of)
 def test_measured_tables_are_the_kept_results(page: Path) -> None:
     text = page.read_text()
@@ -154,6 +175,31 @@ def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> No
     assert method_tables.filled(absent, tmp_path) == absent
 
 
+def test_the_best_methods_are_ranked_by_proven_lines_of_all_graphs(tmp_path: Path) -> None:
+    def row(method: str, test: float, **given: Any) -> dict[str, Any]:
+        place = {"dataset": "a", "unit": "edge", "split": "random", "reading": "sound", "epsilon": 1.0, "delta": 1e-5}
+        spent = {"certificate_epsilon": 1.0, "sound_epsilon": 1.0, "params": {}, "tuned": {}, "selection": "fixed"}
+        rest = {"published": None, "source": "", "failed": 0, "failure": "", "seeds": 1, "std": None}
+        return {**place, **spent, **rest, "method": method, "test": test, **given}
+
+    rows = [
+        *(row("gap", 0.5), row("gap two hops", 0.6), row("progap", 0.4), row("lpgnet", 0.3)),
+        *(row("boast", 0.9, reading="published"), row("half", 0.8, dataset="c"), row("other", 0.7, epsilon=2.0)),
+        row("mlp", 0.95, certificate_epsilon=0.0, sound_epsilon=0.0),
+    ]
+    both = [{**each, "dataset": name} for each in rows for name in ("a", "b") if each["dataset"] == "a"]
+    (tmp_path / "some.json").write_text(json.dumps([*both, row("half", 0.8)]))
+    page = "<!-- results/some.json: best 2 at epsilon 1 on b, a -->\n<!-- /results -->"
+    made = method_tables.filled(page, tmp_path).splitlines()
+    assert made[2:-2] == [
+        "| unit | method | b | a |",
+        "| --- | --- | --- | --- |",
+        "| edge | gap two hops | 60.0 | 60.0 |",
+        "| edge | progap | 40.0 | 40.0 |",
+        "| edge | mlp, ε = 0 | 95.0 | 95.0 |",
+    ]
+
+
 def test_the_page_on_units_quotes_the_kept_results() -> None:
     columns = {"edge": {"mlp"}, "leaderboard": {"hearsay"}, "heterpoisson": {"heterpoisson pairs", "dpsgd (floor)"}}
     kept = {
@@ -167,6 +213,36 @@ def test_the_page_on_units_quotes_the_kept_results() -> None:
     for dataset in ("pubmed", "computers", "facebook", "rutgers89"):
         cells = " | ".join(kept[dataset, method, float(epsilon)] for method, epsilon in lines)
         assert f"| {dataset} | {cells} |" in text
+
+
+def test_the_page_on_stability_states_the_versions_of_the_code() -> None:
+    text = (DOCS / "stability.md").read_text()
+    stated = re.findall(r"^\| [^|]+ \| (\d) \| ([\d, ]*) ?\| `src/graphveil/(\S+)\.py` \|", text, flags=re.MULTILINE)
+    assert len(stated) == 6
+    for written, read, file in stated:
+        module = vars(importlib.import_module(f"graphveil.{file.replace('/', '.')}"))
+        assert int(written) == module.get("SCHEMA", module.get("VERSION")), file
+        if readable := module.get("READABLE", module.get("_READABLE")):
+            assert tuple(map(int, read.split(", "))) == readable, file
+
+
+def test_the_project_says_who_made_it_and_under_what_terms() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    assert (project["license"], project["version"]) == (citation["license"], citation["version"])
+    assert [author["name"] for author in project["authors"]] == [author["name"] for author in citation["authors"]]
+    assert {"Documentation", "Source", "Changelog"} <= set(project["urls"])
+    licence = (REPOSITORY / "LICENSE").read_text()
+    assert "Apache License\n                           Version 2.0" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+
+
+def test_hooks_before_a_commit_need_no_network() -> None:
+    config = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())
+    assert [repo["repo"] for repo in config["repos"]] == ["local"]
+    hooks = config["repos"][0]["hooks"]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)
 
 
 def write_tables(prefix: str, nodes: int, labelled: bool) -> None:

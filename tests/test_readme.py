@@ -44,6 +44,23 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+
+
+def test_the_gate_runs_the_command_that_it_names() -> None:
+    assert "\nmake test " in README
+    assert (REPOSITORY / ".ci" / "run").read_text().splitlines()[-1] == "make test"
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_targets_that_are_named_exist(page: str) -> None:
+    named = set(re.findall(r"(?:^|`| {4})make ([a-z-]+)", (REPOSITORY / page).read_text(), flags=re.MULTILINE))
+    known = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
+    waiting = {"quick"}  # named before it is there
+    assert {"demo", "test"} <= named <= known | waiting
+
+
 @pytest.mark.parametrize(
     ("page", "mark", "name"),
     [

@@ -122,9 +122,9 @@ def by_epsilon(lines: Sequence[Line], shown: Sequence[str], spread: Literal["std
     cells: dict[tuple[str, ...], dict[float, str]] = {}
     for line in lines:
         place = tuple(str(getattr(line, key)) for key in shown)
-        cells.setdefault(place, {})[line.epsilon] = _mean(line, getattr(line, spread))
+        cells.setdefault(place, {})[line.epsilon] = in_percent(line, getattr(line, spread))
     head = [*shown, *(f"ε = {epsilon:g}" for epsilon in epsilons)]
-    return _lined(head, [[*place, *(mine.get(epsilon, "") for epsilon in epsilons)] for place, mine in cells.items()])
+    return lined(head, [[*place, *(mine.get(epsilon, "") for epsilon in epsilons)] for place, mine in cells.items()])
 
 
 def board(paths: Sequence[Path], epsilon: float) -> str:
@@ -158,9 +158,9 @@ def _matrix(lines: Sequence[Line]) -> str:
         methods.setdefault(line.full_label, []).append(line)
     body = []
     for label, mine in methods.items():
-        cells = {line.dataset: _mean(line, line.half_width) for line in mine}
+        cells = {line.dataset: in_percent(line, line.half_width) for line in mine}
         body.append([label, _certified(mine), *(cells.get(name, "") for name in names)])
-    return _lined(["method", "audited ε", *names], body)
+    return lined(["method", "audited ε", *names], body)
 
 
 def _certified(lines: Sequence[Line]) -> str:
@@ -170,13 +170,14 @@ def _certified(lines: Sequence[Line]) -> str:
     return "" if told is None else _audited(told.audited, told.audit)
 
 
-def _mean(line: Line, spread: float | None) -> str:
+def in_percent(line: Line, spread: float | None) -> str:
+    """A line's mean test score and its spread."""
     if line.test is None:
         return "failed"
     return f"{100 * line.test:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
-def _lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+def lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     rows = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)

@@ -1,4 +1,4 @@
-"""The contract of every attack with canaries. A new file in attacks/ is found here without editing anything."""
+"""The contract of every attack with canaries. A new file in evidence/attacks/ is found without editing anything."""
 
 from __future__ import annotations
 

@@ -458,6 +458,9 @@ class Mechanism(Described):
         """A few instances for the conformance tests."""
 
 
+M = TypeVar("M", bound=Mechanism)
+
+
 @dataclass(frozen=True)
 class Step:
     """One line of a plan: `act` runs at most `times`, each use charged by `claim`."""
@@ -516,6 +519,13 @@ class Plan:
                 return step
         planned = ", ".join(step.name for step in self.steps) or "none"
         raise PrivateAccess(f"step {name!r} was not planned; planned steps: {planned}")
+
+    def act(self, name: str, kind: type[M]) -> M:
+        """What runs in the step `name`, which is of this kind: for what a method reads off its own plan."""
+        found = self.step(name).act
+        if not isinstance(found, kind):
+            raise GraphveilError(f"step {name!r} runs {type(found).__name__}, not {kind.__name__}")
+        return found
 
     @property
     def assumes(self) -> tuple[str, ...]:

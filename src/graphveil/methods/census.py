@@ -66,16 +66,15 @@ class Census(Method):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        beside, step = public.require_public_graph(), session.plan.step("sums")
-        assert isinstance(step.act, Gaussian)
+        public_graph, act = public.require_public_graph(), session.plan.act("sums", Gaussian)
         view = learnt_view(public, self.width, self.scale)
         released = session.release("sums", partial(class_sums, view=view, train=public.train)).double()
         sums, teaching = released.reshape(-1, public.num_classes) * _LENGTH, max(int(public.train.sum()), 1)
         # A class is not believed to be smaller than a twentieth of an even share.
         counts = (sums[-1] / _COUNTS).clamp(min=teaching / (20 * public.num_classes))
-        known = view.alone(beside.x).double()
+        known = view.alone(public_graph.x).double()
         mean, apart = known.mean(dim=0), (sums[:-1] / counts).T
-        shrink = (self.ridge + step.act.std / teaching) * torch.eye(view.width, dtype=torch.float64)
+        shrink = (self.ridge + act.std / teaching) * torch.eye(view.width, dtype=torch.float64)
         weights = torch.linalg.solve(torch.cov(known.T, correction=0).reshape(shrink.shape) + shrink, (apart - mean).T)
         offsets = (counts / counts.sum()).log() - ((apart + mean) * weights.T).sum(dim=1) / 2
         return {**view.state(), "student.weights": torch.cat([weights, offsets[None]]).float()}

@@ -204,8 +204,7 @@ class Eclipse(ReleasedGraph):
         Q C on one common scale; [Q C | Q C^T] if directed, for those who link to a node as well; the logs of degrees.
         """
         undirected = session.plan.adjacency.undirected
-        act = session.plan.step("degrees").act
-        assert isinstance(act, Gaussian)
+        act = session.plan.act("degrees", Gaussian)
         degrees = session.release("degrees", partial(_degrees, undirected=undirected)).double()
         core = self._released(session, rows)
         if not undirected:

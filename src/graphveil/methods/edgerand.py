@@ -36,8 +36,7 @@ class EdgeRand(ReleasedGraph):
 
     def arcs(self, session: Session) -> Csr:
         """The arcs of the flipped graph."""
-        act = session.plan.step("flips").act
-        assert isinstance(act, FlippedEdges)
+        act = session.plan.act("flips", FlippedEdges)
         nodes = session.public.num_nodes
         share = self.share(act, int(row_starts(nodes, act.undirected)[-1]))
         return graph_of(session.release("flips", partial(asked, share=share)), nodes, act.undirected)

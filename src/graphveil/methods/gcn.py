@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from graphveil.graph.arcs import Csr
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.nn.aggregate import Operator
@@ -14,7 +16,8 @@ from graphveil.nn.gnn import GcnLayer, symmetric_operator
 class Gcn(ExposedGnn):
     """X' = relu(A_hat X W), A_hat with self-loops and symmetric normalisation."""
 
-    layer = GcnLayer
+    def layer(self) -> type[nn.Module]:
+        return GcnLayer
 
     def operator(self, adj: Csr) -> Operator:
         return symmetric_operator(adj)

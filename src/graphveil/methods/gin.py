@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from graphveil.graph.arcs import Csr
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.nn.aggregate import Operator
@@ -14,7 +16,8 @@ from graphveil.nn.gnn import GinLayer, sum_operator
 class Gin(ExposedGnn):
     """X' = MLP((1 + lambda) X + A X)."""
 
-    layer = GinLayer
+    def layer(self) -> type[nn.Module]:
+        return GinLayer
 
     def operator(self, adj: Csr) -> Operator:
         return sum_operator(adj)

@@ -133,8 +133,7 @@ class Hearsay(Method):
             return partial(_counted, session)
         if self.channel == Channel.SUMS:
             return lambda beliefs: one_scale(session.release("hop", partial(messages, rows=self.said(beliefs))))
-        act, nodes = session.plan.step("pairs").act, session.public.num_nodes
-        assert isinstance(act, FlippedEdges)
+        act, nodes = session.plan.act("pairs", FlippedEdges), session.public.num_nodes
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MEAN_DEGREE * nodes / (2 if act.undirected else 1)
         answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
@@ -168,8 +167,7 @@ def told_by(public: Public, beliefs: Tensor) -> Tensor:
 
 def _counted(session: Session, beliefs: Tensor) -> Tensor:
     """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1]."""
-    act = session.plan.step("hop").act
-    assert isinstance(act, Tally)
+    act = session.plan.act("hop", Tally)
     counts = session.release("hop", partial(cluster_degrees, scores=beliefs)).reshape(beliefs.shape).float()
     return torch.cat(
         [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, act.scale)], dim=1

@@ -43,8 +43,7 @@ class LapGraph(ReleasedGraph):
 
     def arcs(self, session: Session) -> Csr:
         """The arcs of the released graph."""
-        act = session.plan.step("top").act
-        assert isinstance(act, TopPairs)
+        act = session.plan.act("top", TopPairs)
         edges = math.floor(float(session.release("count", partial(counted, undirected=act.undirected))))
         return graph_of(session.release("top", partial(ranked, count=edges)), session.public.num_nodes, act.undirected)
 

@@ -72,8 +72,7 @@ class LpgNet(EncoderMethod):
     ) -> Tensor:
         """Log posteriors [n, c] after the last level; `network(l, inputs)` is the trained network of level l."""
         scores = predicted(encoder, scaling(session.public.features())).log_softmax(dim=1)
-        act = session.plan.step("counts").act
-        assert isinstance(act, Tally)
+        act = session.plan.act("counts", Tally)
         seen: list[Tensor] = []
         for level in range(1, self.levels + 1):
             counts = session.release("counts", partial(cluster_degrees, scores=scores)).reshape(scores.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import torch
@@ -73,7 +73,7 @@ class PairCounts(Method):
     def fit(self, session: Session) -> State:
         own = self._own().fit(session)
         counts = session.release("pairs", partial(_pairs, classes=session.public.num_classes))
-        act = cast(HeterPoisson, session.plan.step("pairs").act)
+        act = session.plan.act("pairs", HeterPoisson)
         table = counts.reshape(session.public.num_classes, -1)
         pairs = table[:, 1:]
         if session.public.undirected:

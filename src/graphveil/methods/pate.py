@@ -55,19 +55,21 @@ class Pate(TeacherStudent):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        beside, times = public.require_public_graph(), session.plan.step("label").times
-        asked = drawn(beside, times)
-        scaled = Scaling.fit(beside.x, self.scale)(beside.x)
+        public_graph, times = public.require_public_graph(), session.plan.step("label").times
+        asked = drawn(public_graph, times)
+        scaled = Scaling.fit(public_graph.x, self.scale)(public_graph.x)
         # Dealt out by public chance, present or not: where a node goes does not depend on any other.
         ids = public.train.nonzero().flatten().numpy()
         sets = np.array_split(ids[torch.randperm(len(ids)).numpy()], self.voters)
         seed = torch.initial_seed()
 
         def votes(sealed: Sealed) -> Tensor:
-            known = self.known(sealed, beside)
+            known = self.known(sealed, public_graph)
             rows = torch.from_numpy(asked)
             said = [
-                inductive(known, np.sort(own), scaled, beside.adj, self.recipe(), self.teacher == "gnn", seed + place)
+                inductive(
+                    known, np.sort(own), scaled, public_graph.adj, self.recipe(), self.teacher == "gnn", seed + place
+                )
                 for place, own in enumerate(sets)
             ]
             return torch.stack([posteriors[rows].argmax(dim=1) for posteriors in said], dim=1)

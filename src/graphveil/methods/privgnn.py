@@ -139,18 +139,20 @@ class PrivGnn(TeacherStudent):
         return self.learn(public, asked, torch.cat(answers), kept)
 
     def _many_teachers(self, public: Public) -> Callable[[Ids], Query]:
-        beside, ids = public.require_public_graph(), public.train.nonzero().flatten().numpy()
-        scaled = Scaling.fit(beside.x, self.scale)(beside.x)
+        public_graph, ids = public.require_public_graph(), public.train.nonzero().flatten().numpy()
+        scaled = Scaling.fit(public_graph.x, self.scale)(public_graph.x)
         teacher: Teacher = (
-            VotingTeachers(learnt_view(public, self.width, self.scale), beside.x, beside.adj, float(self.temperature))
+            VotingTeachers(
+                learnt_view(public, self.width, self.scale), public_graph.x, public_graph.adj, float(self.temperature)
+            )
             if self.teacher == "votes"
-            else SageTeachers(scaled, beside.adj, self.recipe())
+            else SageTeachers(scaled, public_graph.adj, self.recipe())
         )
         # A public number: what teachers draw must not depend on private data, nor move torch's stream.
         seed = torch.initial_seed()
 
         def posteriors(sealed: Sealed, batches: list[Tensor], turn: Ids) -> Tensor:
-            known = self.known(sealed, beside)
+            known = self.known(sealed, public_graph)
             chosen = [
                 self._chosen(known, ids[batch.numpy()], scaled[node]) for batch, node in zip(batches, turn, strict=True)
             ]
@@ -168,16 +170,16 @@ class PrivGnn(TeacherStudent):
         return nearest(known.x, present, point, self.neighbours) if self.neighbours else present
 
     def _one_teacher(self, public: Public) -> Callable[[Ids], Query]:
-        beside, ids, seed = (
+        public_graph, ids, seed = (
             public.require_public_graph(),
             public.train.nonzero().flatten().numpy(),
             torch.initial_seed(),
         )
-        scaled = Scaling.fit(beside.x, self.scale)(beside.x)
+        scaled = Scaling.fit(public_graph.x, self.scale)(public_graph.x)
 
         def posteriors(sealed: Sealed, batch: Tensor, turn: Ids) -> Tensor:
-            known = self.known(sealed, beside)
-            found = inductive(known, ids[batch.numpy()], scaled, beside.adj, self.recipe(), True, seed)
+            known = self.known(sealed, public_graph)
+            found = inductive(known, ids[batch.numpy()], scaled, public_graph.adj, self.recipe(), True, seed)
             found = found[torch.from_numpy(turn)].double()
             return vertices(found) if self.sharp else found
 

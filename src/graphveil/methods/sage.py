@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import nn
+
 from graphveil.graph.arcs import Csr
 from graphveil.methods.bases.exposed_gnn import ExposedGnn
 from graphveil.nn.aggregate import Operator
@@ -14,7 +16,8 @@ from graphveil.nn.gnn import SageLayer, mean_operator
 class Sage(ExposedGnn):
     """X' = relu(X W_own + mean over neighbours(X) W_near)."""
 
-    layer = SageLayer
+    def layer(self) -> type[nn.Module]:
+        return SageLayer
 
     def operator(self, adj: Csr) -> Operator:
         return mean_operator(adj)

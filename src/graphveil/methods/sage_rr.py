@@ -69,8 +69,7 @@ class SageRr(Sage):
 
     def arcs(self, session: Session) -> Csr:
         """The arcs of the flipped graph."""
-        act = session.plan.step("flips").act
-        assert isinstance(act, FlippedEdges)
+        act = session.plan.act("flips", FlippedEdges)
         nodes = session.public.num_nodes
         edges = float(session.release("count", partial(counted, undirected=act.undirected)))
         share = act.share(int(row_starts(nodes, act.undirected)[-1]), edges, self.growth * edges)

@@ -85,8 +85,8 @@ class View:
 
 def learnt_view(public: Public, width: int, scale: str) -> View:
     """The view of the public graph beside a private one, made once for many runs."""
-    beside = public.require_public_graph()
-    return public.cache_public(f"view {width} {scale}", lambda: View.of(beside.x, beside.adj, width, scale))
+    public_graph = public.require_public_graph()
+    return public.cache_public(f"view {width} {scale}", lambda: View.of(public_graph.x, public_graph.adj, width, scale))
 
 
 def _surroundings(adj: Csr, rows: Floats) -> Floats:

@@ -17,7 +17,7 @@ from graphveil.evidence.bounds import Scores
 from graphveil.evidence.game import Target
 from graphveil.graph.arcs import Ids
 from graphveil.graph.sealing import Sealed
-from graphveil.methods.bases.exposed_gnn import ExposedGnn
+from graphveil.methods.bases.graph_network import GraphNetwork
 from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scaling
@@ -108,7 +108,11 @@ def _server(target: Target, release: Release, interface: Interface, seed: int) -
         return _server(target, release, Interface.SERVED, seed)
     if "x" in plan.adjacency.private:
         raise Unsupported("features can be submitted only where they are public; train the target with unit='edge'")
-    if interface is Interface.RERUN and isinstance(method, ExposedGnn) and any(key.startswith("net.") for key in state):
+    if (
+        interface is Interface.RERUN
+        and isinstance(method, GraphNetwork)
+        and any(key.startswith("net.") for key in state)
+    ):
         return _at_once(target, release, method)
 
     def rerun(x: Tensor, query: int) -> Tensor:
@@ -143,7 +147,7 @@ def _logs(posteriors: Tensor) -> Tensor:
     return posteriors.clamp(min=_SMALLEST_CHANCE).log()
 
 
-def _at_once(target: Target, release: Release, method: ExposedGnn) -> _Server:
+def _at_once(target: Target, release: Release, method: GraphNetwork) -> _Server:
     """Many queries in one forward pass of a stack of layers, on the graph that the release was trained on."""
     scaling = Scaling.restore(release.state, method.scale)
     x = scaling(target.graph.x)

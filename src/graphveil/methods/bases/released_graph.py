@@ -6,19 +6,19 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from torch import Tensor, nn
 
 from graphveil.core import Adjacency, Plan, Reading, Unit, parse
 from graphveil.graph.arcs import Csr, arcs_of
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.exposed_gnn import ExposedGnn
+from graphveil.methods.bases.graph_network import GraphNetwork
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import (
     GcnLayer,
     GinLayer,
     SageLayer,
-    Stack,
     first_order_operator,
     mean_operator,
     sum_operator,
@@ -45,7 +45,7 @@ _PARTS: dict[Backbone, tuple[type[nn.Module], Callable[[Csr], Operator]]] = {
 
 
 @dataclass(frozen=True)
-class ReleasedGraph(ExposedGnn):
+class ReleasedGraph(GraphNetwork):
     """Edge level: a subclass plans and makes the release (`arcs`), and `network` trains on it.
 
     Features and labels are public, and the released graph may be read as often as one likes.
@@ -70,12 +70,21 @@ class ReleasedGraph(ExposedGnn):
     def require_graph(self) -> None:
         """Refuse settings under which something else than a graph is released."""
 
+    def layer(self) -> type[nn.Module]:
+        return _PARTS[Backbone(self.network)][0]
+
     def operator(self, adj: Csr) -> Operator:
         return _PARTS[Backbone(self.network)][1](adj)
 
-    def _stack(self, width: int, classes: int) -> Stack:
-        layer = _PARTS[Backbone(self.network)][0]
-        return Stack(layer, (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
+    def features(self, session: Session) -> Tensor:
+        return session.public.features()
+
+    def labels(self, session: Session) -> Tensor:
+        return session.public.labels()
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(hidden=4, epochs=2),)
 
 
 def graph_of(pairs: Tensor, num_nodes: int, undirected: bool) -> Csr:

@@ -66,9 +66,9 @@ class TeacherStudent(Method):
         """`queries`, or as many public nodes as may be asked about."""
         return self.queries if public.public_graph is None else min(self.queries, int(public.public_graph.ask.sum()))
 
-    def known(self, sealed: Sealed, beside: PublicGraph) -> Known:
+    def known(self, sealed: Sealed, public_graph: PublicGraph) -> Known:
         """The private graph as teachers read it, its features scaled as the public ones are; behind the gate."""
-        scaling = Scaling.fit(beside.x, self.scale)
+        scaling = Scaling.fit(public_graph.x, self.scale)
         return sealed.derived(
             f"taught {self.scale}",
             lambda inner: Known(scaling(inner.x), inner.y, inner.adj, inner.public.num_classes),
@@ -76,14 +76,14 @@ class TeacherStudent(Method):
 
     def learn(self, public: Public, asked: Ids, answers: Tensor, kept: float) -> State:
         """The student. kept: how far an answer is a teacher's own beyond guessing, 1 if that is not known."""
-        beside = public.require_public_graph()
+        public_graph = public.require_public_graph()
         if self.student == "sage":
-            scaling = Scaling.fit(beside.x, self.scale)
+            scaling = Scaling.fit(public_graph.x, self.scale)
             student = self.sage_student(kept)
-            trained = student.fit(scaling(beside.x), beside.adj, asked, answers, public.num_classes)
+            trained = student.fit(scaling(public_graph.x), public_graph.adj, asked, answers, public.num_classes)
             return {**trained, **scaling.state()}
         view = learnt_view(public, self.width, self.scale)
-        rows = view.context(beside.x, beside.adj)
+        rows = view.context(public_graph.x, public_graph.adj)
         weights = RidgeStudent(float(self.ridge)).fit(rows, asked, answers, public.num_classes)
         return {**view.state(), "student.weights": weights}
 
@@ -93,7 +93,7 @@ class TeacherStudent(Method):
         return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, visible_arcs))
 
 
-def drawn(beside: PublicGraph, count: int) -> Ids:
+def drawn(public_graph: PublicGraph, count: int) -> Ids:
     """`count` public nodes that may be asked about, in random order, int64 [count]."""
-    ids = beside.ask.nonzero().flatten()
+    ids = public_graph.ask.nonzero().flatten()
     return ids[torch.randperm(len(ids))[:count]].numpy()

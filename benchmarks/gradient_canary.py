@@ -32,7 +32,7 @@ import graphveil as gv
 from graphveil.core import Floats, Reading
 from graphveil.evidence.bounds import Scores, finding
 from graphveil.mechanisms.fixed_size import FixedSize
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
@@ -64,7 +64,7 @@ class Insertion:
         """The plan of a subgraph network. Under NDP the node is in j of the drawn subgraphs, and each moves the sum."""
         (step,) = plan.steps
         act = step.act
-        if isinstance(act, HeterPoisson):
+        if isinstance(act, HeterPoissonSampling):
             chances = act.rate, (1 - act.rate) * act.rate
             return cls(act.inner.std / 2, (0.5, 1.0), chances, step.times, size, isinstance(act.inner, Sml))
         assert isinstance(act, FixedSize)

@@ -27,7 +27,7 @@ from torch_geometric.nn import SAGEConv
 import graphveil as gv
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.nn.nearest import nearest
-from graphveil.nn.sage_batch import SageRecipe, Start, dropout_factors
+from graphveil.nn.sage_batch import SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers, VotingTeachers
 from graphveil.nn.view import View
 
@@ -47,7 +47,7 @@ class Net(nn.Module):
         h = relu(self.norm(self.lower(x, arcs)))
         return self.upper(self.dropout(h) if factors is None else h * factors, arcs)
 
-    def begin(self, start: Start) -> None:
+    def begin(self, start: TeacherStart) -> None:
         """From these first weights."""
         classes = len(start.bias)
         with torch.no_grad():
@@ -58,7 +58,7 @@ class Net(nn.Module):
             self.upper.lin_l.bias.copy_(torch.from_numpy(start.bias))
 
 
-def plain(known: Known, ids: Ids, public: tuple[Tensor, Csr], node: int, start: Start | None) -> Tensor:
+def plain(known: Known, ids: Ids, public: tuple[Tensor, Csr], node: int, start: TeacherStart | None) -> Tensor:
     """One teacher's posterior [c]; with `start`, from its first weights and with its dropout."""
     inside = np.zeros(len(known.x), dtype=bool)
     inside[ids] = True
@@ -129,14 +129,14 @@ def main() -> None:
     sage, few, many = SageTeachers(*public, RECIPE), asked[: words.plain], asked[: words.ours]
     ours, took["ours"] = timed(lambda: sage.answers(known, found[: words.ours], many, 0), words.ours)
 
-    def loop(starts: list[Start | None]) -> Tensor:
+    def loop(starts: list[TeacherStart | None]) -> Tensor:
         parts = zip(found, few, starts, strict=False)
         return torch.stack([plain(known, ids, public, int(v), start) for ids, v, start in parts])
 
     loop([None])
     _, took["plain"] = timed(lambda: loop([None] * words.plain), words.plain)
     width = known.x.shape[1]
-    same = loop([Start.draw(0, int(v), width, known.classes, RECIPE) for v in few])
+    same = loop([TeacherStart.draw(0, int(v), width, known.classes, RECIPE) for v in few])
     light, took["light"] = timed(
         lambda: VotingTeachers(View.of(*public), *public).answers(known, found, asked, 0), QUERIES
     )

@@ -229,14 +229,19 @@ class Described(ABC):
     """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
 
     def describe(self) -> dict[str, Any]:
-        """`{"kind": class name, field: value, ...}`; infinity becomes the string "inf"."""
+        """`{"kind": word, field: value, ...}`; infinity becomes the string "inf"."""
         values = {item.name: plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
-        return {"kind": type(self).__name__, **values}
+        return {"kind": self.kind(), **values}
+
+    @classmethod
+    def kind(cls) -> str:
+        """The word for it in files and on cards."""
+        return cls.__name__
 
     def __str__(self) -> str:
         """For people: numbers to six digits."""
         shown = (f"{item.name}={_brief(getattr(self, item.name))}" for item in fields(cast(Any, self)))
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return f"{self.kind()}({', '.join(shown)})"
 
 
 def _brief(value: Any) -> str:

@@ -53,14 +53,14 @@ def classes(package: str, base: type[T]) -> dict[str, type[T]]:
 
 @lru_cache
 def mechanisms() -> dict[str, type[Mechanism]]:
-    """Every mechanism by class name."""
-    return classes("mechanisms", Mechanism)
+    """Every mechanism by its word in files."""
+    return {item.kind(): item for item in classes("mechanisms", Mechanism).values()}
 
 
 @lru_cache
 def curves() -> dict[str, type[Curve]]:
-    """Every curve by class name."""
-    return classes("mechanisms", Curve)
+    """Every curve by its word in files."""
+    return {item.kind(): item for item in classes("mechanisms", Curve).values()}
 
 
 @lru_cache

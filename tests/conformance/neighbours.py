@@ -22,7 +22,7 @@ from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.occurrences import occurrences
@@ -264,7 +264,7 @@ class Probe(Session):
         """How far this use moves, as a share of what its claim allows."""
         if uses is not None:
             return rows_move(step, query, self.here, self.there, uses, self.releases)
-        if isinstance(step.act, HeterPoisson):
+        if isinstance(step.act, HeterPoissonSampling):
             assert step.claim == step.act.curve(2), "the claim is not that of the coins below"
             coins = range(self.releases, self.releases + 100 * _COINS, 100)
             return max(subgraph_move(step.act, query, self.here, self.there, each) for each in coins)
@@ -285,7 +285,7 @@ class Probe(Session):
         return moved
 
 
-def coupled_batch(act: HeterPoisson, sealed: Sealed, coins: int) -> Subgraphs:
+def coupled_batch(act: HeterPoissonSampling, sealed: Sealed, coins: int) -> Subgraphs:
     """Centres, and one draw for every pair (centre, neighbour) whatever arcs there are: the same for neighbours."""
     train = sealed.public.train.nonzero().flatten().numpy()
     rng = np.random.default_rng(coins)
@@ -296,7 +296,7 @@ def coupled_batch(act: HeterPoisson, sealed: Sealed, coins: int) -> Subgraphs:
 
 
 def subgraph_move(
-    act: HeterPoisson, query: Query, here: Sealed, there: Sealed, coins: int, overlap: bool | None = None
+    act: HeterPoissonSampling, query: Query, here: Sealed, there: Sealed, coins: int, overlap: bool | None = None
 ) -> float:
     """How far the blanked node moves the clipped sum, as a share of what U1 and U2 say for these coins.
 

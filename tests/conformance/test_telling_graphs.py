@@ -17,7 +17,7 @@ from graphveil.core import Adjacency, Floats, Reading, Unit
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.methods import ndp
 from graphveil.nn.aggregate import NeighbourSums, clip_factors, clip_rows, neighbour_sum
 from graphveil.nn.low_rank import Core, flat
@@ -36,7 +36,7 @@ def hubs_that_speak(patch: pytest.MonkeyPatch, speak: Callable[[Csr, Ids, int], 
     patch.setattr(ndp, "silence_hubs", speak)
 
 
-def by_private_degree(act: HeterPoisson, sealed: Sealed) -> Floats:
+def by_private_degree(act: HeterPoissonSampling, sealed: Sealed) -> Floats:
     """Keep probabilities from the arcs that are there, which a neighbour changes."""
     train = sealed.public.train.numpy()
     heard = np.repeat(train, np.diff(sealed.adj.indptr))
@@ -94,7 +94,7 @@ DEFECTS: dict[str, tuple[str, str, Plant]] = {
     "neighbours kept by private degree": (
         "heterpoisson",
         "node",
-        lambda patch: patch.setattr(HeterPoisson, "_keep", by_private_degree),
+        lambda patch: patch.setattr(HeterPoissonSampling, "_keep", by_private_degree),
     ),
     "centres that stay elsewhere": ("heterpoisson", "node", centres_that_stay),
     "a core for rows at an angle": (

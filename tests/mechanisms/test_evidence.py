@@ -25,7 +25,7 @@ from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
@@ -178,7 +178,7 @@ def star(yes: Any, nodes: int = 12) -> Sealed:
 
 
 def test_kept_nodes_of_subgraphs_are_told() -> None:
-    act = HeterPoisson(Gaussian(0.5, clip=0.5), 0.4, 4.0, 1.0, 12)
+    act = HeterPoissonSampling(Gaussian(0.5, clip=0.5), 0.4, 4.0, 1.0, 12)
     here, there = star(True), star(False)
 
     def kept(_: Sealed, batch: Any) -> Rows:
@@ -194,5 +194,5 @@ def test_kept_nodes_of_subgraphs_are_told() -> None:
 
 
 def test_every_mechanism_can_be_audited() -> None:
-    known = {type(act) for act, _, _ in EXACT + ROUGH} | {HeterPoisson}
+    known = {type(act) for act, _, _ in EXACT + ROUGH} | {HeterPoissonSampling}
     assert set(discover.mechanisms().values()) == known

@@ -12,7 +12,7 @@ import pytest
 from gaussian_mixture import GaussianMixture
 from graphveil.core import Curve, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve, revealed_curve
+from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.privacy import accounting
@@ -207,7 +207,7 @@ def test_revealed_terms(overlap: bool) -> None:
 
 
 def test_acts_claim_every_out_degree_of_their_population() -> None:
-    act = HeterPoisson(Gaussian(6.0, clip=0.5), 0.2, 1.0, 0.5, 50)
+    act = HeterPoissonSampling(Gaussian(6.0, clip=0.5), 0.2, 1.0, 0.5, 50)
     assert act.curve(2) == HeterPoissonCurve(3.0, 0.2, 1.0, 0.5, 0, 49)
     assert replace(act, overlap=True).curve(2) == HeterPoissonCurve(3.0, 0.2, 1.0, 0.5, 0, 49, True)
     assert replace(act, inner=Gaussian(0.0)).curve(2).infinite

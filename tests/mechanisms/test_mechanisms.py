@@ -29,7 +29,7 @@ from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
+from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
@@ -110,7 +110,7 @@ def world_of(act: Mechanism) -> World | None:
             _repeated(act, partial(_sampled, act.population, -1e3, Rows)),
             act.curve(2),
         )
-    if isinstance(act, HeterPoisson) and isinstance(act.inner, Gaussian):
+    if isinstance(act, HeterPoissonSampling) and isinstance(act.inner, Gaussian):
         return star(act, out_degree=max(1, round(act.multiplier / act.cap)))
     if isinstance(act, Contractive):
         # Without the mean, pairs of nodes that share no edge run independently: one graph holds all runs.
@@ -119,7 +119,7 @@ def world_of(act: Mechanism) -> World | None:
     return None
 
 
-def star(act: HeterPoisson, out_degree: int) -> World:
+def star(act: HeterPoissonSampling, out_degree: int) -> World:
     """Node 0 points at 1 .. out_degree: what they release tells whether it is there; the others release nothing.
 
     A central node that kept node 0 is turned round, so that it moves two clips. Node 0 itself speaks along another
@@ -152,7 +152,7 @@ def _hub_rows(sealed: Sealed, batch: Subgraphs, out_degree: int) -> Rows:
 
 
 def _released_ratios(
-    act: HeterPoisson, sealed: Sealed, claim: HeterPoissonCurve, out_degree: int
+    act: HeterPoissonSampling, sealed: Sealed, claim: HeterPoissonCurve, out_degree: int
 ) -> Callable[[int, Stream], Floats]:
     def draw(runs: int, source: Stream) -> Floats:
         query = partial(_hub_rows, out_degree=out_degree)
@@ -425,15 +425,15 @@ def test_sampling_claims_notice_a_wrong_rate(act: Poisson | FixedSize, runs: int
 
 
 STARS = [
-    (HeterPoisson(Gaussian(0.4, clip=0.5), 0.5, 1.0, 1.0, 8), 1),
-    (HeterPoisson(Gaussian(0.4, clip=2.0), 0.5, 2.0, 0.5, 8), 5),
-    (HeterPoisson(Gaussian(0.4), 0.5, 2.0, 1.0, 8, overlap=True), 3),
+    (HeterPoissonSampling(Gaussian(0.4, clip=0.5), 0.5, 1.0, 1.0, 8), 1),
+    (HeterPoissonSampling(Gaussian(0.4, clip=2.0), 0.5, 2.0, 0.5, 8), 5),
+    (HeterPoissonSampling(Gaussian(0.4), 0.5, 2.0, 1.0, 8, overlap=True), 3),
 ]
 
 
 @some
 @pytest.mark.parametrize(("act", "out_degree"), STARS)
-def test_subgraph_claims_are_tight_and_notice_mutations(act: HeterPoisson, out_degree: int, runs: int) -> None:
+def test_subgraph_claims_are_tight_and_notice_mutations(act: HeterPoissonSampling, out_degree: int, runs: int) -> None:
     world = star(act, out_degree)
     claim = cast(HeterPoissonCurve, world.claim)
     drawn = world.present(runs, Seeded(5)), world.absent(runs, Seeded(6))
@@ -451,7 +451,7 @@ def test_subgraph_claims_are_tight_and_notice_mutations(act: HeterPoisson, out_d
 @some
 def test_overlapping_centres_are_not_covered_by_the_cheaper_claim(runs: int) -> None:
     """A hub that is central AND kept by the only node it points at moves three clips, not one."""
-    world = star(HeterPoisson(Gaussian(1.0), 0.9, 1.0, 1.0, 3, overlap=True), out_degree=1)
+    world = star(HeterPoissonSampling(Gaussian(1.0), 0.9, 1.0, 1.0, 3, overlap=True), out_degree=1)
     claim = cast(HeterPoissonCurve, world.claim)
     drawn = world.present(runs, Seeded(7)), world.absent(runs, Seeded(8))
     assert max(excesses_of(*drawn, claim)) <= 1

@@ -28,7 +28,7 @@ from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve
+from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
@@ -170,7 +170,7 @@ def law_of_fixed_size(act: Mechanism) -> None:
 
 
 def law_of_subgraphs(act: Mechanism) -> None:
-    assert isinstance(act, HeterPoisson)
+    assert isinstance(act, HeterPoissonSampling)
     claim, inner = act.curve(2), act.inner
     assert isinstance(claim, HeterPoissonCurve)
     assert claim.overlap == act.overlap
@@ -408,7 +408,7 @@ LAWS: dict[type[Mechanism], Callable[[Mechanism], None]] = {
     FixedSize: law_of_fixed_size,
     FlippedEdges: law_of_flipped_edges,
     Gaussian: law_of_sums,
-    HeterPoisson: law_of_subgraphs,
+    HeterPoissonSampling: law_of_subgraphs,
     Laplace: law_of_sums,
     LaplaceMax: law_of_laplace_max,
     NoisyMax: law_of_noisy_max,
@@ -429,7 +429,7 @@ OTHERS: list[Mechanism] = [
     Sml(0.6, clip=2.0),
     Poisson(Gaussian(2.0, clip=0.1), 1.0, 7),
     FixedSize(Gaussian(0.5, clip=2.0), 3, 7),
-    HeterPoisson(Gaussian(1.0, clip=2.0), 0.6, 2.0, 0.5, 9, overlap=True),
+    HeterPoissonSampling(Gaussian(1.0, clip=2.0), 0.6, 2.0, 0.5, 9, overlap=True),
     NoisyMax(0.2, 3),
     LaplaceMax(0.3, 4),
     NoisyVotes(4.0, 5),

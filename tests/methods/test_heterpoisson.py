@@ -22,8 +22,8 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.heterpoisson import HeterPoisson as Act
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling as Act
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo

@@ -15,7 +15,7 @@ from torch_geometric.nn import SAGEConv
 from graphveil.core import InvalidInput
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.nn import teachers
-from graphveil.nn.sage_batch import Dense, SageRecipe, Start, dropout_factors
+from graphveil.nn.sage_batch import Dense, SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers
 from two_graphs import known_and_public, questions
 
@@ -26,7 +26,7 @@ CLASSES = 3
 class Plain(nn.Module):
     """The same teacher, written with PyG's layers and torch's autograd, in double precision."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: TeacherStart) -> None:
         super().__init__()
         width, hidden = start.own.shape
         self.lower, self.norm = SAGEConv(width, hidden, bias=False), nn.BatchNorm1d(hidden)
@@ -44,7 +44,7 @@ class Plain(nn.Module):
 
 
 def plain_answer(known: Known, ids: Ids, x: Tensor, adj: Csr, node: int, seed: int, recipe: SageRecipe) -> Tensor:
-    start = Start.draw(seed, node, known.x.shape[1], CLASSES, recipe)
+    start = TeacherStart.draw(seed, node, known.x.shape[1], CLASSES, recipe)
     net, inside = Plain(start), np.zeros(len(known.x), dtype=bool)
     inside[ids] = True
     rows, labels = known.x[torch.from_numpy(ids)].double(), known.y[torch.from_numpy(ids)]

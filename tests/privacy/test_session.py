@@ -33,7 +33,7 @@ from graphveil.core import (
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.privacy.noise import Seeded, Stream
@@ -234,7 +234,7 @@ def test_our_own_words_leave_and_what_they_hang_on_does_not() -> None:
 
 def charged(act: Mechanism) -> float:
     """A sensitivity that the mechanism can be charged at."""
-    return 2 if isinstance(act, HeterPoisson) else 1
+    return 2 if isinstance(act, HeterPoissonSampling) else 1
 
 
 ROTTEN: dict[str, Callable[[Tensor], Any]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.core import InvalidInput
-from graphveil.datasets.source import Source
+from graphveil.datasets.source import DatasetSource
 from graphveil.graph.graph import Graph
 
 __all__ = ["describe", "load", "names", "num_nodes", "require_split"]
@@ -89,9 +89,9 @@ def describe(root: str | Path | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _sources() -> dict[str, Source]:
+def _sources() -> dict[str, DatasetSource]:
     """What the modules of this folder export."""
-    found: dict[str, Source] = {}
+    found: dict[str, DatasetSource] = {}
     for module in pkgutil.iter_modules(__path__):
         exported = getattr(import_module(f"{__name__}.{module.name}"), "SOURCES", {})
         twice = found.keys() & exported.keys()

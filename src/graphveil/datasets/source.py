@@ -14,7 +14,7 @@ PublicSplit = Callable[[int], Graph]
 
 
 @dataclass(frozen=True)
-class Source(ABC):
+class DatasetSource(ABC):
     """One dataset; `edges` counts an undirected edge once and is what `Graph.num_edges` will say.
 
     Its population are the nodes it has, so its graph says that every id is present.
@@ -35,7 +35,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class Generated(Source):
+class Generated(DatasetSource):
     """A dataset made on the spot."""
 
     make: Callable[[], Graph]

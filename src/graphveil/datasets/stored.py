@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from graphveil.core import ROLES, InvalidInput, MissingData
-from graphveil.datasets.source import PublicSplit, Source
+from graphveil.datasets.source import DatasetSource, PublicSplit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 
@@ -57,7 +57,7 @@ def cache_folder() -> Path:
 
 
 @dataclass(frozen=True)
-class Stored(Source):
+class Stored(DatasetSource):
     """Raw files in `folder` below the root, and the PyG class that reads them.
 
     Self-loops and duplicate arcs in the raw data are dropped; features are as stored. public_reads_labels: the public

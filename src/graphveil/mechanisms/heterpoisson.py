@@ -311,7 +311,7 @@ def _occurrences(curve: HeterPoissonCurve) -> Floats:
 
 
 @dataclass(frozen=True)
-class HeterPoisson(Mechanism):
+class HeterPoissonSampling(Mechanism):
     """Query: `query(sealed, batch: Subgraphs) -> what inner expects`. Samples, then hands over to `inner`.
 
     Samples among the training ids of a public population of which `population` train; the out-degrees are the public
@@ -406,6 +406,11 @@ class HeterPoisson(Mechanism):
         noise = self.inner.std / sensitivity
         curve = HeterPoissonCurve(noise, self.rate, self.multiplier, self.cap, 0, self.population - 1, self.overlap)
         return revealed_curve(SmlCurve, curve) if isinstance(self.inner, Sml) else curve
+
+    @classmethod
+    def kind(cls) -> str:
+        """As files have it from the first version on, when the method and its sampling had one name."""
+        return "HeterPoisson"
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

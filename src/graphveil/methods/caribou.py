@@ -58,7 +58,7 @@ _CLIP, _RATE = 0.1, 64.0
 """Clipping length and learning rate of the private gradient steps at node level, those of `dpsgd`."""
 
 
-class Start(StrEnum):
+class FirstRows(StrEnum):
     """X_0: unit rows of the encoder's class posteriors less 1/c, [n, c], or of the features themselves, [n, d]."""
 
     POSTERIORS = "posteriors"
@@ -92,7 +92,7 @@ class Caribou(EdgeMethod):
         require_whole(self, "hops", "least_degree", "most_degree")
         if self.least_degree < 1:
             raise InvalidInput(f"caribou needs least_degree of at least 1, got {self.least_degree}")
-        parse(Start, self.start, "start")
+        parse(FirstRows, self.start, "start")
         self._act(1.0)
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -133,14 +133,14 @@ class Caribou(EdgeMethod):
             Step(name, gradient, _as_read(reading, gradient.curve(1.0)), self.epochs, why="docs/methods/dpsgd.md")
             for name in ("encoder", "head")
         )
-        return (encoder, hops, head) if self.start == Start.POSTERIORS else (hops, head)
+        return (encoder, hops, head) if self.start == FirstRows.POSTERIORS else (hops, head)
 
     def _act(self, noise: float) -> Contractive:
         return Contractive(noise, self.hops, self.lipschitz, self.alpha, self.beta, self.tau, self.loops)
 
     def released(self, session: Session, beliefs: Tensor) -> Tensor:
         """Unit rows of X_K - beta X_0, [n, width of X_0]."""
-        features = session.public.features() if self.start == Start.FEATURES else beliefs - 1 / beliefs.shape[1]
+        features = session.public.features() if self.start == FirstRows.FEATURES else beliefs - 1 / beliefs.shape[1]
         start = unit_rows(features)
         last = session.release("hops", partial(messages, rows=start))
         # X_0 is public: what the last hop added of it tells nothing, and at large beta it would hide the rest.
@@ -149,19 +149,19 @@ class Caribou(EdgeMethod):
     def _told(self, encoder: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         own, posteriors = super()._told(encoder, x)
         # Section 4.5: the head reads X_0 beside X_K. An encoder would only blur features that speak for themselves.
-        return (unit_rows(x), posteriors) if self.start == Start.FEATURES else (own, posteriors)
+        return (unit_rows(x), posteriors) if self.start == FirstRows.FEATURES else (own, posteriors)
 
     def _head(self, features: int, classes: int) -> nn.Module:
         return Perceptron((2 * self.width(features, classes), self.head, classes), dropout=0.2)
 
     def width(self, features: int, classes: int) -> int:
-        return features if self.start == Start.FEATURES else classes
+        return features if self.start == FirstRows.FEATURES else classes
 
     def fit(self, session: Session) -> State:
         if session.plan.adjacency.unit is not Unit.NODE:
             return super().fit(session)
         width, state = session.public.num_features, {}
-        if self.start == Start.POSTERIORS:
+        if self.start == FirstRows.POSTERIORS:
             state["encoder"] = self._descend(session, "encoder", width, partial(_own_records, scale=self.scale))
         last = self._node_release(session, state)
         state["head"] = self._descend(session, "head", last.shape[1], partial(_released_records, rows=last))

@@ -20,7 +20,7 @@ from graphveil.nn.mlp import Dropout
 from graphveil.privacy.session import Session
 
 
-class Rows(StrEnum):
+class TowerInput(StrEnum):
     """W [n, c]. LABELS: the residuals R themselves, one sum. LEARNT: one noisy gradient step from W = 0, two sums."""
 
     LABELS = "labels"
@@ -42,19 +42,19 @@ class Dpdgc(EdgeMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse(Rows, self.rows, "rows")
+        parse(TowerInput, self.rows, "rows")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "sum", self._sums, why="docs/methods/dpdgc.md")
 
     @property
     def _sums(self) -> int:
-        return 2 if self.rows == Rows.LEARNT else 1
+        return 2 if self.rows == TowerInput.LEARNT else 1
 
     def released(self, session: Session, targets: Tensor) -> Tensor:  # noqa: ARG002
         """Z, or [A^T R | Z] where W is learnt, each on one common scale, [n, sums c]."""
         rows, seen = residuals(session.public), []
-        if self.rows == Rows.LEARNT:
+        if self.rows == TowerInput.LEARNT:
             gradient = session.release("sum", partial(replies, rows=rows))
             rows = unit_rows(gradient)
             seen.append(one_scale(gradient))

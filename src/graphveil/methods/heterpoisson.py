@@ -25,8 +25,8 @@ from graphveil.core import (
 )
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
-from graphveil.mechanisms import heterpoisson as mechanism
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
 from graphveil.methods.bases.subgraph_method import SubgraphMethod
@@ -92,10 +92,10 @@ class HeterPoisson(SubgraphMethod):
         """q: the chance that a training id is central in a step."""
         return min(self.batch / public.num_nodes, _LARGEST_RATE)
 
-    def _act(self, public: Public, inner: Gaussian | Sml, rate: float) -> mechanism.HeterPoisson:
+    def _act(self, public: Public, inner: Gaussian | Sml, rate: float) -> HeterPoissonSampling:
         population = max(int(public.train.sum()), 1)
         multiplier, cap = float(self.multiplier), float(self.p_max)
-        return mechanism.HeterPoisson(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
+        return HeterPoissonSampling(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
 
     def fit(self, session: Session) -> State:
         def query_of(turn: int, weights: list[Tensor]) -> Query:  # noqa: ARG001  # every step draws anew

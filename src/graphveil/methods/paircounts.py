@@ -15,7 +15,7 @@ from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, 
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.heterpoisson import HeterPoisson
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.nn.beliefs import propagate
@@ -63,7 +63,7 @@ class PairCounts(Method):
         counting = max(_PAIR_NOISE * noise, _LEAST_PAIR_NOISE) if noise else 0.0
         population = max(int(public.train.sum()), 1)
         inner = Gaussian(2 * counting, _PAIR_CLIP)
-        act = HeterPoisson(inner, _PAIR_RATE, float(self.multiplier), float(self.p_max), population)
+        act = HeterPoissonSampling(inner, _PAIR_RATE, float(self.multiplier), float(self.p_max), population)
         pairs = Step("pairs", act, act.curve(2), 1, why=_WHY, assumes=(public.degrees_assumed(),))
         return Plan(adjacency, reading, (*own, pairs))
 
@@ -73,7 +73,7 @@ class PairCounts(Method):
     def fit(self, session: Session) -> State:
         own = self._own().fit(session)
         counts = session.release("pairs", partial(_pairs, classes=session.public.num_classes))
-        act = session.plan.act("pairs", HeterPoisson)
+        act = session.plan.act("pairs", HeterPoissonSampling)
         table = counts.reshape(session.public.num_classes, -1)
         pairs = table[:, 1:]
         if session.public.undirected:

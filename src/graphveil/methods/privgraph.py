@@ -41,7 +41,7 @@ class Communities(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class FirstCommunities:
     """Communities before nodes move: home: int64 [n], in 0..k-1; lean: log weights of every node's choices [n, k]."""
 
     home: Ids
@@ -121,12 +121,12 @@ class PrivGraph(ReleasedGraph):
         """Perceptrons on public features and labels, made once for all runs on this graph."""
         return cross_fitted(Scaling.fit(public.features(), self.scale)(public.features()), public, self.scale)
 
-    def _told(self, public: Public, folds: Folds, scaling: Scaling) -> Start:
+    def _told(self, public: Public, folds: Folds, scaling: Scaling) -> FirstCommunities:
         """One community per class, in which the perceptrons that never saw a node's label put it."""
         own = folds.log_beliefs(scaling(public.features())).double()
-        return Start(own.argmax(dim=1).numpy(), (self.lean * own).numpy())
+        return FirstCommunities(own.argmax(dim=1).numpy(), (self.lean * own).numpy())
 
-    def _found(self, session: Session) -> Start:
+    def _found(self, session: Session) -> FirstCommunities:
         """Louvain's communities of a noisy graph of random super-nodes."""
         nodes = session.public.num_nodes
         count = min(-(-nodes // self.group), _SUPER_NODES)
@@ -137,9 +137,9 @@ class PrivGraph(ReleasedGraph):
         weights = np.zeros((count, count))
         weights[upper, lower] = norm_sub(noisy)
         home = louvain(weights + weights.T)[groups]
-        return Start(home, np.zeros((nodes, int(home.max()) + 1)))
+        return FirstCommunities(home, np.zeros((nodes, int(home.max()) + 1)))
 
-    def _drawn(self, session: Session, start: Start) -> Csr:
+    def _drawn(self, session: Session, start: FirstCommunities) -> Csr:
         """Nodes move, the communities are measured, and a graph like them is drawn."""
         nodes, undirected = session.public.num_nodes, session.plan.adjacency.undirected
         order = torch.randperm(nodes).numpy()
@@ -177,7 +177,7 @@ def super_edges(sealed: Sealed, groups: Ids, count: int) -> Marks:
     return Marks((upper * (upper + 1) // 2 + lower)[:, None], count * (count + 1) // 2)
 
 
-def unsettled(sealed: Sealed, start: Start, order: Ids) -> Unsettled:
+def unsettled(sealed: Sealed, start: FirstCommunities, order: Ids) -> Unsettled:
     """Query: where the nodes want to live, in turn; all but the arcs is public or was released before."""
     return Unsettled(sealed.adj, start.home, start.lean, order)
 

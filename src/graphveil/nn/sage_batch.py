@@ -5,7 +5,7 @@
 Each is a teacher (`graphveil.nn.teachers`) with its own nodes of one graph, the arcs among them, and a loss at those
 that have labels. Hand-written passes, because inputs have no gradient and the mean of products is the product of means:
 a step is two products with the inputs each way, and the rest fits in a cache. Teachers in one batch do not see each
-other: all that one does follows from its own nodes and its `Start`.
+other: all that one does follows from its own nodes and its `TeacherStart`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SageRecipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class TeacherStart:
     """What chance gives a teacher: first weights, uniform in +-1/sqrt(inputs) as PyG draws them, and a dropout key.
 
     own, near: W and U, [d, h]; upper: V and V' one above the other, transposed, [2c, h]; bias: [c].
@@ -63,7 +63,7 @@ class Start:
     key: int
 
     @classmethod
-    def draw(cls, seed: int, node: int, width: int, classes: int, recipe: SageRecipe) -> Start:
+    def draw(cls, seed: int, node: int, width: int, classes: int, recipe: SageRecipe) -> TeacherStart:
         """For the teacher that answers the public node `node`."""
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, node))))
 
@@ -415,7 +415,7 @@ class SageBatch:
         y: Tensor,
         adj: Csr,
         chosen: Sequence[Ids],
-        starts: Sequence[Start],
+        starts: Sequence[TeacherStart],
         recipe: SageRecipe,
         inputs: type[Flat] | type[Dense],
     ) -> SageBatch:

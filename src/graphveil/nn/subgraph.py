@@ -54,7 +54,7 @@ _CANCELLED = 1e-4
 cancel to a hundredth is clipped harder for it, and rounding errors, which follow the terms, stay in proportion."""
 
 
-class Part(Protocol):
+class GradientPart(Protocol):
     """One weight tensor's share of all k gradients."""
 
     def squares(self) -> Tensor:
@@ -65,7 +65,7 @@ class Part(Protocol):
         """Sum over subgraphs of weights[s] * gradient of s, flat float64. weights: float64 [k]."""
         ...
 
-    def only(self, live: Tensor) -> Part:
+    def only(self, live: Tensor) -> GradientPart:
         """The same with the subgraphs outside the mask [k] set to zero."""
         ...
 
@@ -74,7 +74,7 @@ class Part(Protocol):
 class SubgraphGradients:
     """Gradients of k subgraphs, one part per weight tensor in the order of `start`: `Contributions`."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[GradientPart, ...]
 
     def norms(self) -> Tensor:
         """Length of each subgraph's whole gradient, float64 [k]; not finite where anything overflowed."""
@@ -90,7 +90,7 @@ class SubgraphGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class Plain:
+class PlainTape:
     """Gradients small enough to hold, of biases and lambdas: values [k, b]."""
 
     values: Tensor
@@ -101,8 +101,8 @@ class Plain:
     def weighted(self, weights: Tensor) -> Tensor:
         return weights @ self.values.double()
 
-    def only(self, live: Tensor) -> Plain:
-        return Plain(_kept(self.values, live))
+    def only(self, live: Tensor) -> PlainTape:
+        return PlainTape(_kept(self.values, live))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +165,14 @@ def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: 
     found = torch.autograd.grad(loss, [*tape.products, *tape.shifted, *lambdas])
     depth = len(layers)
     own_signals = iter(found[2 * depth :])
-    parts: list[Part] = []
+    parts: list[GradientPart] = []
     for layer, many, read, signal, shift in zip(
         layers, several, tape.inputs, found[:depth], found[depth : 2 * depth], strict=True
     ):
         inputs = read.detach()
         parts.append(Several(inputs, signal, batch.ptr) if many else Single(inputs, signal))
         small = [shift] + ([] if layer.own is None else [next(own_signals)])
-        parts += [Plain(sums_by_subgraph(batch).forth(rows) if many else rows) for rows in small]
+        parts += [PlainTape(sums_by_subgraph(batch).forth(rows) if many else rows) for rows in small]
     return SubgraphGradients(tuple(parts))
 
 

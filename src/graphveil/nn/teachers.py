@@ -20,7 +20,7 @@ from torch import Tensor
 
 from graphveil.core import Floats, require_positive
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, Start
+from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, TeacherStart
 from graphveil.nn.view import View
 
 
@@ -122,7 +122,9 @@ class SageTeachers:
         for kind in (True, False):
             alike = [i for i in able if flat[i] is kind]
             for batch in _batches(alike, [len(ids) for ids in chosen], known.x.shape[1]):
-                starts = [Start.draw(seed, int(asked[i]), known.x.shape[1], known.classes, self.recipe) for i in batch]
+                starts = [
+                    TeacherStart.draw(seed, int(asked[i]), known.x.shape[1], known.classes, self.recipe) for i in batch
+                ]
                 ids, inputs = [chosen[i] for i in batch], Flat if kind else Dense
                 together = SageBatch.of(known.x, known.y, known.adj, ids, starts, self.recipe, inputs)
                 together.train()

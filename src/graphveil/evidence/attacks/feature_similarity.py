@@ -14,7 +14,7 @@ from graphveil.evidence.game import Inference, Target
 from graphveil.methods.mlp import Mlp
 
 
-class Rows(StrEnum):
+class ComparedRows(StrEnum):
     """What is compared: the features, or what an edge-free perceptron makes of public features and labels."""
 
     FEATURES = "features"
@@ -34,11 +34,11 @@ class FeatureSimilarity(EdgeInference):
     def __post_init__(self) -> None:
         super().__post_init__()
         parse(Distance, self.distance, "distance")
-        parse(Rows, self.rows, "rows")
+        parse(ComparedRows, self.rows, "rows")
 
     def scores(self, target: Target, seed: int) -> Scores:
         pairs = self.pairs(target.graph, seed)
-        if self.rows == Rows.FEATURES:
+        if self.rows == ComparedRows.FEATURES:
             rows = target.graph.x
         else:
             plain = replace(target, method=Mlp(), epsilon=math.inf, noise=None)

@@ -21,7 +21,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.additive import Additive
-from graphveil.mechanisms.heterpoisson import HeterPoisson, log_mixture
+from graphveil.mechanisms.heterpoisson import HeterPoissonSampling, log_mixture
 from graphveil.mechanisms.poisson import Poisson
 
 
@@ -71,7 +71,7 @@ def projected(act: Mechanism, here: Sealed, there: Sealed, query: Query, answer:
 
 
 def _seen(act: Mechanism, here: Sealed, there: Sealed, query: Query) -> _Projected:
-    if isinstance(act, HeterPoisson):
+    if isinstance(act, HeterPoissonSampling):
         return _Projected(act.inner, *act.moves(here, there, query))
     if isinstance(act, Poisson) and isinstance(act.inner, Additive):
         everybody = partial(query, batch=torch.arange(act.population))

@@ -105,13 +105,68 @@ def test_one_mistake_is_one_line(tmp_path: Path, old: str, new: str) -> None:
 
 def test_a_published_figure_needs_a_line_to_stand_on(tmp_path: Path) -> None:
     figure = '[[published]]\ndataset = "chain-s"\nmethod = "floor"\nreading = "sound"\nsource = "s"\n'
-    assert read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5').published[0].accuracy == 0.5
+    assert read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5').published[0].score == 0.5
     with pytest.raises(InvalidInput, match="no line of this table"):
         read(tmp_path, f"{GOOD}{figure}epsilon = 2\naccuracy = 0.5")
     with pytest.raises(InvalidInput, match="has two figures; keep one"):
         read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 0.5\n' + f"{figure}epsilon = inf\naccuracy = 0.6")
     with pytest.raises(InvalidInput, match=r"published\.0\.accuracy"):
         read(tmp_path, f'{GOOD}{figure}epsilon = "inf"\naccuracy = 50.0')
+
+
+BLOCK = '[[published]]\nmethod = "dpsgd"\nreading = "sound"\n'
+
+
+def test_published_figures_may_stand_side_by_side(tmp_path: Path) -> None:
+    """One block with lists says what a block per figure says: over epsilons, or over datasets."""
+    text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]')
+    one = 'dataset = "chain-s"\nepsilon = [2, "inf"]\naccuracy = [0.5, 0.75]\nsource = ["Table 1", "Table 2"]\n'
+    other = 'dataset = ["chain-m", "chain-s"]\nepsilon = 2\naccuracy = [0.25, 0.5]\nsource = "Table 1"\n'
+    assert read(tmp_path, f"{text}{BLOCK}{one}").published == [
+        spec.Published(("chain-s", "dpsgd", "sound", 2.0), 0.5, "Table 1"),
+        spec.Published(("chain-s", "dpsgd", "sound", math.inf), 0.75, "Table 2"),
+    ]
+    assert read(tmp_path, f"{text}{BLOCK}{other}").published == [
+        spec.Published(("chain-m", "dpsgd", "sound", 2.0), 0.25, "Table 1"),
+        spec.Published(("chain-s", "dpsgd", "sound", 2.0), 0.5, "Table 1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('epsilon = [2, "inf"]\naccuracy = [0.5]\nsource = "s"', "published.0: accuracy lists 1, but"),
+        ('epsilon = [2, "inf"]\naccuracy = [0.5, 0.6, 0.7]\nsource = "s"', "published.0: accuracy lists 3, but"),
+        ('epsilon = [2, "inf"]\naccuracy = 0.5\nsource = "s"', "published.0: accuracy lists 1, but"),
+        ('epsilon = 2\naccuracy = [0.5, 0.6]\nsource = "s"', "epsilon and dataset name 1; list them side by side"),
+        ('epsilon = [2, 2]\naccuracy = [0.5, 0.6]\nsource = "s"', "published.0.epsilon: list at least one value"),
+        ('epsilon = []\naccuracy = []\nsource = "s"', "published.0.epsilon: list at least one value"),
+        ('epsilon = 2\naccuracy = []\nsource = "s"', "needs the figure that this table shows, accuracy"),
+        ("epsilon = 2\naccuracy = 0.5\nsource = []", "source lists 0 for 1 figures"),
+        (
+            'epsilon = [2, "inf"]\naccuracy = [0.5, 0.6]\nsource = ["s", "t", "u"]',
+            "source lists 3 for 2 figures; give one for all or one for each",
+        ),
+        ('epsilon = [2, "inf"]\nacuracy = [0.5, 0.6]\nsource = "s"', "published.0.acuracy: unknown key"),
+        ('epsilon = [2, "inf"]\naccuracy = [0.5, 60.0]\nsource = "s"', "published.0.accuracy.1"),
+        ('epsilon = [2, 3]\naccuracy = [0.5, 0.6]\nsource = "s"', "'dpsgd', 'sound', 3.0) is no line of this table"),
+        (
+            'test_on = "chain-m"\nepsilon = [2, "inf"]\naccuracy = [[0.5], 0.6]\nsource = "s"',
+            "published.0.accuracy.0",
+        ),
+    ],
+)
+def test_lists_of_figures_that_do_not_match_are_refused(tmp_path: Path, lines: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(said)) as caught:
+        read(tmp_path, f'{GOOD}{BLOCK}dataset = "chain-s"\n{lines}\n')
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_figures_run_over_epsilons_or_datasets(tmp_path: Path) -> None:
+    text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]')
+    both = 'dataset = ["chain-s", "chain-m"]\nepsilon = [2, "inf"]\naccuracy = [0.5, 0.6]\nsource = "s"\n'
+    with pytest.raises(InvalidInput, match="list several epsilons or several datasets, not both"):
+        read(tmp_path, f"{text}{BLOCK}{both}")
 
 
 def test_missing_files_and_unknown_names() -> None:

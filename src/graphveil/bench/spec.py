@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,11 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
+def _listed(value: Any) -> Any:
+    """One value is a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
 def _known_dataset(name: str) -> str:
     if name not in datasets.names():
         raise ValueError(f"unknown dataset {name!r}; known: {', '.join(datasets.names())}")
@@ -77,6 +82,7 @@ Seeds = Annotated[tuple[Seed, ...], AfterValidator(_distinct)]
 Metric = Literal["accuracy", "f1", "rare_f1", "precision"]
 Selection = Literal["free", "charged"]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Shares = Annotated[tuple[Share, ...], BeforeValidator(_listed)]
 
 
 class Model(BaseModel):
@@ -145,24 +151,66 @@ class Entry(Model):
         return tuple(kind(**_typed(kind, self.params | chosen)) for chosen in combinations)
 
 
-class Published(Model):
-    """A figure that somebody printed for one cell of the table, in the table's metric."""
+Place = tuple[str, str, str, float]
+"""What tells a line of the table from the others: graphs, label, reading, epsilon."""
 
-    dataset: Dataset
-    test_on: Dataset | None = None
-    method: str
-    epsilon: Epsilon
-    reading: Reading
-    accuracy: Share | None = None
-    f1: Share | None = None
-    rare_f1: Share | None = None
-    precision: Share | None = None
+
+@dataclass(frozen=True)
+class Published:
+    """A figure that somebody printed for one line of the table, in the table's metric."""
+
+    place: Place
+    score: float
     source: str
 
+
+class Figures(Model):
+    """Published figures as a file writes them: epsilon = [1, 2], accuracy = [0.7, 0.8], read side by side.
+
+    The list may run over `dataset` instead. What is given once holds for all; a source may be given for each.
+    """
+
+    dataset: Annotated[Datasets, BeforeValidator(_listed)]
+    test_on: Dataset | None = None
+    method: str
+    epsilon: Annotated[Epsilons, BeforeValidator(_listed)]
+    reading: Reading
+    accuracy: Shares = ()
+    f1: Shares = ()
+    rare_f1: Shares = ()
+    precision: Shares = ()
+    source: Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+    @model_validator(mode="after")
+    def _side_by_side(self) -> Self:
+        """No figure without a line of its own, and no line without a figure."""
+        lines = len(self.places)
+        if lines > len(self.dataset) and lines > len(self.epsilon):
+            raise ValueError("list several epsilons or several datasets, not both")
+        for key in get_args(Metric):
+            given = len(getattr(self, key))
+            if given not in (0, lines):
+                raise ValueError(f"{key} lists {given}, but epsilon and dataset name {lines}; list them side by side")
+        if len(self.source) not in (1, lines):
+            raise ValueError(f"source lists {len(self.source)} for {lines} figures; give one for all or one for each")
+        return self
+
     @property
-    def place(self) -> tuple[str, str, str, float]:
-        """The line of the table where it stands."""
-        return _graphs(self.dataset, self.test_on), self.method, self.reading.value, self.epsilon
+    def places(self) -> list[Place]:
+        """The lines of the table where they stand."""
+        return [
+            (_graphs(dataset, self.test_on), self.method, self.reading.value, epsilon)
+            for dataset in self.dataset
+            for epsilon in self.epsilon
+        ]
+
+    def published(self, metric: Metric) -> list[Published]:
+        """Every figure by itself."""
+        places, scores = self.places, getattr(self, metric)
+        if not scores:
+            raise ValueError(f"published: {places[0]} needs the figure that this table shows, {metric}")
+        sources = self.source if len(self.source) > 1 else self.source * len(places)
+        return [Published(*figure) for figure in zip(places, scores, sources, strict=True)]
 
 
 def _graphs(trained: str, tested: str | None) -> str:
@@ -192,7 +240,7 @@ class Cell:
         return (Best(grid),) if self.charged else grid
 
     @property
-    def place(self) -> tuple[str, str, str, float]:
+    def place(self) -> Place:
         """What tells this line from the others."""
         return self.graphs, self.entry.label, self.reading.value, self.epsilon
 
@@ -224,7 +272,12 @@ class Spec(Model):
     selection: Selection = "free"
     """Grids are searched for free (each point has the whole epsilon, and the table says so) or charged (`Best`)."""
     methods: tuple[Entry, ...] = Field(alias="method", min_length=1)
-    published: tuple[Published, ...] = ()
+    figures: tuple[Figures, ...] = Field(default=(), alias="published")
+
+    @property
+    def published(self) -> list[Published]:
+        """Every published figure by itself."""
+        return [figure for block in self.figures for figure in block.published(self.metric)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -250,16 +303,13 @@ class Spec(Model):
             self._possible_elsewhere(trained)
         return self
 
-    def _require_lines_for_figures(self, lines: Collection[tuple[str, str, str, float]]) -> None:
+    def _require_lines_for_figures(self, lines: Collection[Place]) -> None:
         """A published figure has a line to stand on, alone, and is in the metric of the table."""
-        places = Counter(figure.place for figure in self.published)
-        for figure in self.published:
-            if figure.place not in lines:
-                raise ValueError(f"published: {figure.place} is no line of this table, so nobody would see it")
-            if places[figure.place] > 1:
-                raise ValueError(f"published: {figure.place} has two figures; keep one")
-            if getattr(figure, self.metric) is None:
-                raise ValueError(f"published: {figure.place} needs the figure that this table shows, {self.metric}")
+        for place, times in Counter(figure.place for figure in self.published).items():
+            if place not in lines:
+                raise ValueError(f"published: {place} is no line of this table, so nobody would see it")
+            if times > 1:
+                raise ValueError(f"published: {place} has two figures; keep one")
 
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""

@@ -214,7 +214,7 @@ def _row(
     sound = max((item.sound_epsilon for item in found.values()), default=None)
     finding = findings.get(LineClaim.of(spec.task(cell, points[chosen], spec.seeds[0])).key())
     scores = _spread({seed: float(getattr(item.scores, spec.metric)) for seed, item in found.items()})
-    printed = getattr(figure, spec.metric) if figure else None
+    printed = figure.score if figure else None
     described = points[chosen].describe()
     described.pop("kind")
     return Row(

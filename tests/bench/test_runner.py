@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.bench import runner, table
+from graphveil.bench.record import Record, _precision, quality_of
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
 from graphveil.core import GraphveilError, InvalidInput
@@ -150,7 +151,7 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path: Path) -> None
     assert 1 <= len(list(out.iterdir())) < 6
 
 
-def timeless(record: runner.Record) -> dict[str, Any]:
+def timeless(record: Record) -> dict[str, Any]:
     return record.model_dump(mode="json", exclude={"seconds", "peak_mb"})
 
 
@@ -456,36 +457,36 @@ def test_rare_f1_is_that_of_the_graphs_rarest_class() -> None:
     graph = gv.datasets.load("social")
     rarest = int(torch.bincount(graph.y).argmin())
     other = (rarest + 1) % graph.num_classes
-    perfect = runner._quality(graph.y, graph, graph.test)
+    perfect = quality_of(graph.y, graph, graph.test)
     assert (perfect.accuracy, perfect.rare_f1) == (1.0, 1.0)
     never = torch.where(graph.y == rarest, other, graph.y)
-    assert runner._quality(never, graph, graph.test).rare_f1 == 0.0
+    assert quality_of(never, graph, graph.test).rare_f1 == 0.0
     always = torch.full_like(graph.y, rarest)
     share = float((graph.y == rarest).double().mean())
-    assert runner._quality(always, graph, graph.y >= 0).rare_f1 == pytest.approx(2 * share / (1 + share))
+    assert quality_of(always, graph, graph.y >= 0).rare_f1 == pytest.approx(2 * share / (1 + share))
     with pytest.raises(InvalidInput, match="no nodes to score"):
-        runner._quality(always, graph, torch.zeros_like(graph.test))
+        quality_of(always, graph, torch.zeros_like(graph.test))
 
 
 def test_precision_is_weighted_by_how_many_have_the_class() -> None:
     graph = gv.datasets.load("social")
     shares = torch.bincount(graph.y).double() / graph.num_nodes
     everyone = graph.y >= 0
-    assert runner._quality(graph.y, graph, everyone).precision == 1.0
+    assert quality_of(graph.y, graph, everyone).precision == 1.0
     # Said of all, a class is right for its share of them; said of none, it counts as 0.
     always = torch.zeros_like(graph.y)
-    assert runner._quality(always, graph, everyone).precision == pytest.approx(float(shares[0] ** 2))
+    assert quality_of(always, graph, everyone).precision == pytest.approx(float(shares[0] ** 2))
     merged = torch.where(graph.y == 1, 0, graph.y)
     expected = float(shares[0] * shares[0] / (shares[0] + shares[1]) + shares[2:].sum())
-    assert runner._quality(merged, graph, everyone).precision == pytest.approx(expected)
+    assert quality_of(merged, graph, everyone).precision == pytest.approx(expected)
     # A class that nobody of those has weighs nothing.
-    assert runner._quality(graph.y, graph, graph.y == 2).precision == 1.0
+    assert quality_of(graph.y, graph, graph.y == 2).precision == 1.0
 
 
 def test_a_constant_guess_has_the_precision_that_heterpoisson_prints_for_it() -> None:
     """Table 3, PubMed, naive DP-SGD at epsilon 2: 15.4, which is all nodes called by its second class."""
     truth = torch.repeat_interleave(torch.arange(3), torch.tensor([4103, 7739, 7875]))
-    assert runner._precision(torch.ones_like(truth), truth, 3) == pytest.approx(0.154, abs=5e-4)
+    assert _precision(torch.ones_like(truth), truth, 3) == pytest.approx(0.154, abs=5e-4)
 
 
 @pytest.mark.parametrize("metric", ["rare_f1", "precision"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from graphveil.bench import runner, spec, table
+from graphveil.bench.record import Elsewhere, Quality, Record, Result
 from graphveil.bench.spec import Spec
 from graphveil.core import InvalidInput
 from reported import row, write
@@ -30,18 +31,18 @@ def make(**changes: Any) -> Spec:
     return Spec.model_validate(base | changes)
 
 
-def record(made: Spec, point: int, seed: int, val: float, test: float, spent: float = 1.5) -> runner.Record:
+def record(made: Spec, point: int, seed: int, val: float, test: float, spent: float = 1.5) -> Record:
     cell = made.cells()[0]
-    return runner.Record(
+    return Record(
         schema_version=spec.SCHEMA,
         task=made.task(cell, cell.entry.points()[point], seed),
-        result=runner.Result(
+        result=Result(
             epsilon=spent,
             sound_epsilon=spent + 1,
             delta=1e-5,
             noise=1.0,
-            val=runner.Quality(accuracy=val, f1=0.0),
-            test=runner.Quality(accuracy=test, f1=0.0),
+            val=Quality(accuracy=val, f1=0.0),
+            test=Quality(accuracy=test, f1=0.0),
         ),
         seconds=1.0,
         peak_mb=1.0,
@@ -49,11 +50,11 @@ def record(made: Spec, point: int, seed: int, val: float, test: float, spent: fl
     )
 
 
-def failed(made: Spec, point: int, seed: int) -> runner.Record:
+def failed(made: Spec, point: int, seed: int) -> Record:
     return record(made, point, seed, 0, 0).model_copy(update={"result": None, "failure": "Unsupported: no"})
 
 
-def grid(made: Spec, scores: list[list[tuple[float, float]]]) -> list[runner.Record]:
+def grid(made: Spec, scores: list[list[tuple[float, float]]]) -> list[Record]:
     """Records from scores[point][seed] = (validation, test)."""
     return [record(made, point, seed, *pair) for point, pairs in enumerate(scores) for seed, pair in enumerate(pairs)]
 
@@ -207,12 +208,12 @@ def test_another_graph_has_a_line_in_the_metric_of_the_table() -> None:
     assert in_order(table.show([home, away]).splitlines()[3], "social -> chain-s", "rare_f1", "70.00", "75.00")
 
 
-def elsewhere(made: Spec, point: int, accuracy: float, rare_f1: float) -> runner.Record:
+def elsewhere(made: Spec, point: int, accuracy: float, rare_f1: float) -> Record:
     """A record with these validation scores, tested on chain-s too."""
     known = record(made, point, 0, accuracy, 0.0)
     assert known.result is not None
-    val, test, there = (runner.Quality(accuracy=accuracy, f1=0.0, rare_f1=share) for share in (rare_f1, 0.25, 0.7))
-    away = {"chain-s": runner.Elsewhere(epsilon=1.25, sound_epsilon=1.75, scores=there)}
+    val, test, there = (Quality(accuracy=accuracy, f1=0.0, rare_f1=share) for share in (rare_f1, 0.25, 0.7))
+    away = {"chain-s": Elsewhere(epsilon=1.25, sound_epsilon=1.75, scores=there)}
     result = known.result.model_copy(update={"val": val, "test": test, "elsewhere": away})
     return known.model_copy(update={"result": result})
 

@@ -1,4 +1,7 @@
-"""One JSON record per run: what was run, what it cost, how good it was, how long it took."""
+"""Records of runs: what was run, what it cost, how good it was, how long it took.
+
+`record_of` is what a single training prints and keeps, `Record` what an experiment keeps of a task.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,17 @@ import time
 from importlib.metadata import version
 from typing import Any, Self
 
-from graphveil.core import Unit
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from graphveil.bench.spec import SCHEMA, Model, Number, Task
+from graphveil.core import InvalidInput, Unit
 from graphveil.graph.graph import Graph
+from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release
 from graphveil.release.serving import scoring_graph
-
-SCHEMA = 1
+from graphveil.tasks.node_classification import accuracy_and_f1, class_f1
 
 
 class Stopwatch:
@@ -46,6 +54,62 @@ def forget_peak() -> None:
         file.write("5")
 
 
+class Quality(Model):
+    """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision.
+
+    Records from before rare_f1 or precision have none.
+    """
+
+    accuracy: float
+    f1: float
+    rare_f1: float | None = None
+    precision: float | None = None
+
+
+class Elsewhere(Model):
+    """How well a release predicts all labelled nodes of another graph, and what that cost this other graph."""
+
+    epsilon: Number
+    sound_epsilon: Number
+    scores: Quality
+
+
+class Result(Model):
+    """What a training run gave: the certificate's numbers and the scores."""
+
+    epsilon: Number
+    sound_epsilon: Number
+    delta: float
+    noise: float
+    val: Quality
+    test: Quality
+    elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)
+    """By the names of the task's `test_on`."""
+    chosen: dict[str, Any] = Field(default_factory=dict)
+    """The method that a charged choice kept; empty where nothing was chosen."""
+
+
+class Record(Model):
+    """A finished task: its result, or why there is none."""
+
+    schema_version: int
+    task: Task
+    result: Result | None
+    failure: str = ""
+    seconds: float
+    """Time of training, calibration included, loading and scoring excluded; what an earlier task of the same process
+    calibrated, and an encoder that it trained, is reused."""
+    peak_mb: float
+    """Largest memory of the process while it did this task; in older records, and not on Linux, since its start."""
+    versions: dict[str, str]
+
+    @model_validator(mode="after")
+    def _decided(self) -> Self:
+        if (self.result is None) == (self.failure == ""):
+            raise ValueError("a record has either a result or a failure")
+        return self
+
+
 def versions() -> dict[str, str]:
     """What computed a result."""
     return {name: version(name) for name in ("graphveil", "torch")}
@@ -67,6 +131,43 @@ def scores(release: Release, graph: Graph) -> tuple[dict[str, float] | None, dic
     return val, test
 
 
+def result_of(release: Release, graph: Graph, elsewhere: dict[str, Elsewhere]) -> Result:
+    """What a training on `graph` gave; `elsewhere` is what it gave on other graphs."""
+    subject = scoring_graph(release.method, graph)
+    winner, _ = release.method.chosen(release.state)
+    predicted = release.predict(None if subject is graph else subject)
+    return Result(
+        **_spent(release.certificate),
+        val=quality_of(predicted, subject, subject.labelled(validating(subject, graph))),
+        test=quality_of(predicted, subject, subject.labelled("test")),
+        elsewhere=elsewhere,
+        chosen={} if winner is release.method else winner.describe(),
+    )
+
+
+def quality_of(predicted: Tensor, graph: Graph, part: Tensor) -> Quality:
+    """How good predictions are. predicted: int64 [n]; part: the nodes that count, bool [n]."""
+    if not bool(part.any()):
+        raise InvalidInput(f"{graph.name!r} has no nodes to score; choose another split")
+    said, truth = predicted[part], graph.y[part]
+    rarest = int(torch.bincount(graph.y[graph.y >= 0]).argmin())
+    return Quality(
+        **accuracy_and_f1(said, truth, graph.num_classes),
+        rare_f1=class_f1(said, truth, rarest),
+        precision=_precision(said, truth, graph.num_classes),
+    )
+
+
+def _precision(said: Tensor, truth: Tensor, num_classes: int) -> float:
+    """The precision of the classes, weighted by their shares: sum_c Pr[truth = c] Pr[truth = c | said = c].
+
+    A class that is never predicted counts as 0, as in the code of HeterPoisson's authors (Table 3). Both int64 [n].
+    """
+    pairs = [(said == label, truth == label) for label in range(num_classes)]
+    right = [float(is_.sum()) * float((named & is_).sum()) / max(float(named.sum()), 1.0) for named, is_ in pairs]
+    return sum(right) / len(truth)
+
+
 def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any]:
     """Plain values for JSON. The scores may be statistics of private labels; the record says so."""
     certificate = release.certificate
@@ -79,10 +180,7 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         "split": origin.split,
         "unit": plan.adjacency.unit.value,
         "reading": plan.reading.value,
-        "epsilon": certificate.epsilon,
-        "sound_epsilon": certificate.sound_epsilon,
-        "delta": certificate.delta,
-        "noise": origin.noise,
+        **_spent(certificate),
         "seed": origin.seed,
         "secure": origin.secure,
         "val": val,
@@ -91,4 +189,14 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         "seconds": watch.seconds,
         "peak_mb": watch.peak_mb,
         "versions": versions(),
+    }
+
+
+def _spent(certificate: Certificate) -> dict[str, float]:
+    """The certificate's numbers, as every record has them."""
+    return {
+        "epsilon": certificate.epsilon,
+        "sound_epsilon": certificate.sound_epsilon,
+        "delta": certificate.delta,
+        "noise": certificate.provenance.noise,
     }

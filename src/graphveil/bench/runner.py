@@ -11,81 +11,20 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import torch
-from pydantic import Field, ValidationError, model_validator
-from torch import Tensor
+from pydantic import ValidationError
 
 from graphveil import datasets, discover
-from graphveil.bench.record import forget_peak, peak_mb, validating, versions
-from graphveil.bench.spec import SCHEMA, Metric, Model, Number, Spec, Task
-from graphveil.core import GraphveilError, InvalidInput
+from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
+from graphveil.bench.spec import SCHEMA, Metric, Spec, Task
+from graphveil.core import GraphveilError
 from graphveil.graph.graph import Graph
 from graphveil.release.release import Release
-from graphveil.release.serving import scoring_graph
 from graphveil.runtime.engine import HERE, Engine
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import note, quiet, track
-from graphveil.tasks.node_classification import accuracy_and_f1 as score
-from graphveil.tasks.node_classification import class_f1
 from graphveil.training import infer, train
-
-
-class Quality(Model):
-    """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision.
-
-    Records from before rare_f1 or precision have none.
-    """
-
-    accuracy: float
-    f1: float
-    rare_f1: float | None = None
-    precision: float | None = None
-
-
-class Elsewhere(Model):
-    """How well a release predicts all labelled nodes of another graph, and what that cost this other graph."""
-
-    epsilon: Number
-    sound_epsilon: Number
-    scores: Quality
-
-
-class Result(Model):
-    """What a training run gave: the certificate's numbers and the scores."""
-
-    epsilon: Number
-    sound_epsilon: Number
-    delta: float
-    noise: float
-    val: Quality
-    test: Quality
-    elsewhere: dict[str, Elsewhere] = Field(default_factory=dict)
-    """By the names of the task's `test_on`."""
-    chosen: dict[str, Any] = Field(default_factory=dict)
-    """The method that a charged choice kept; empty where nothing was chosen."""
-
-
-class Record(Model):
-    """A finished task: its result, or why there is none."""
-
-    schema_version: int
-    task: Task
-    result: Result | None
-    failure: str = ""
-    seconds: float
-    """Time of training, calibration included, loading and scoring excluded; what an earlier task of the same process
-    calibrated, and an encoder that it trained, is reused."""
-    peak_mb: float
-    """Largest memory of the process while it did this task; in older records, and not on Linux, since its start."""
-    versions: dict[str, str]
-
-    @model_validator(mode="after")
-    def _decided(self) -> Self:
-        if (self.result is None) == (self.failure == ""):
-            raise ValueError("a record has either a result or a failure")
-        return self
 
 
 def run(spec: Spec, *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True) -> list[Record]:
@@ -208,7 +147,8 @@ def _attempt(task: Task) -> tuple[Result | None, str, float]:
         start = time.perf_counter()
         release = _train(graph, task)
         seconds = time.perf_counter() - start
-        return _result(release, graph, task), "", seconds
+        elsewhere = {name: _elsewhere(release, _other_graph(name), task) for name in task.test_on}
+        return result_of(release, graph, elsewhere), "", seconds
     except Exception as error:  # Whatever it is, it must not cost the other tasks.
         return None, _said(error), time.perf_counter() - start
 
@@ -235,22 +175,6 @@ def _train(graph: Graph, task: Task) -> Release:
     )
 
 
-def _result(release: Release, graph: Graph, task: Task) -> Result:
-    certificate, subject = release.certificate, scoring_graph(release.method, graph)
-    winner, _ = release.method.chosen(release.state)
-    predicted = release.predict(None if subject is graph else subject)
-    return Result(
-        epsilon=certificate.epsilon,
-        sound_epsilon=certificate.sound_epsilon,
-        delta=certificate.delta,
-        noise=certificate.provenance.noise,
-        val=_quality(predicted, subject, subject.labelled(validating(subject, graph))),
-        test=_quality(predicted, subject, subject.labelled("test")),
-        elsewhere={name: _elsewhere(release, _other_graph(name), task) for name in task.test_on},
-        chosen={} if winner is release.method else winner.describe(),
-    )
-
-
 def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
     if release.method.reads.stored:
@@ -260,35 +184,12 @@ def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
         # A prediction from private features protects nobody there.
         spent = sound = math.inf if "x" in release.certificate.plan.adjacency.private else 0.0
         predicted = release.predict(graph)
-    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=_quality(predicted, graph, graph.y >= 0))
+    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=quality_of(predicted, graph, graph.y >= 0))
 
 
 def seed_for(graph: Graph, task: Task) -> int:
     """A seed of its own for another graph: the noise of training must not come again there."""
     return int.from_bytes(hashlib.sha256(f"{task.seed} {graph.name}".encode()).digest()[:7])
-
-
-def _quality(predicted: Tensor, graph: Graph, part: Tensor) -> Quality:
-    """predicted: int64 [n]; part: the nodes that count, bool [n]."""
-    if not bool(part.any()):
-        raise InvalidInput(f"{graph.name!r} has no nodes to score; choose another split")
-    said, truth = predicted[part], graph.y[part]
-    rarest = int(torch.bincount(graph.y[graph.y >= 0]).argmin())
-    return Quality(
-        **score(said, truth, graph.num_classes),
-        rare_f1=class_f1(said, truth, rarest),
-        precision=_precision(said, truth, graph.num_classes),
-    )
-
-
-def _precision(said: Tensor, truth: Tensor, num_classes: int) -> float:
-    """The precision of the classes, weighted by their shares: sum_c Pr[truth = c] Pr[truth = c | said = c].
-
-    A class that is never predicted counts as 0, as in the code of HeterPoisson's authors (Table 3). Both int64 [n].
-    """
-    pairs = [(said == label, truth == label) for label in range(num_classes)]
-    right = [float(is_.sum()) * float((named & is_).sum()) / max(float(named.sum()), 1.0) for named, is_ in pairs]
-    return sum(right) / len(truth)
 
 
 @lru_cache(maxsize=2)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from graphveil.bench import audits, kept, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, Line
-from graphveil.bench.runner import Elsewhere, Record, Result
+from graphveil.bench.record import Elsewhere, Record, Result
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
 from graphveil.release.finding import Finding

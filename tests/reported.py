@@ -46,8 +46,13 @@ COURT = {
     "version": "0.1.0", "seed": 0, "quick": False, "confidence": 0.999, "as_expected": True,
     "rulings": [
         {
-            "name": name, "claim": "a claim", "source": "a source", "expected": verdict,
-            "finding": {"claimed": 1.0, "delta": 0.05, "lower": lower, "runs": 1000, "verdict": verdict},
+            "name": name, "claim": "a claim", "source": "a source", "expected": verdict, "as_expected": True,
+            "seconds": 1.5,
+            "finding": {
+                "attack": name, "claimed": 1.0, "delta": 0.05, "confidence": 0.999, "law": "any", "auc": 0.75,
+                "bounds": {"rank_test": lower}, "counts": "rank_test", "lower": lower, "tpr_01": 0.25, "tpr_1": 0.5,
+                "runs": 1000, "needed": None, "subject": "", "verdict": verdict,
+            },
         }
         for name, verdict, lower in (("case-one", "refuted", 2.5), ("case-two", "consistent", 0.25))
     ],

@@ -357,6 +357,9 @@ def test_finding_travels_as_json() -> None:
         Finding.rebuild({**made.describe(), "verdict": "refuted"})
     with pytest.raises(InvalidInput, match="not a finding"):
         Finding.rebuild({"attack": "canary"})
+    for claimed in ("nan", -1.0):
+        with pytest.raises(InvalidInput, match="claimed epsilon must be a number of at least 0"):
+            Finding.rebuild({**made.describe(), "claimed": claimed})
 
 
 def test_one_run_finding() -> None:

@@ -14,13 +14,15 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import discover
 from graphveil.cli import app
-from graphveil.core import Adjacency, Plan, Reading, Unit
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit
 from graphveil.evidence import court, sound_cases
 from graphveil.evidence.case import Case
 from graphveil.graph.sealing import Public
 from graphveil.methods.gap import Gap
 from graphveil.report.court import court_page
 from graphveil.runtime.engine import Local, using
+
+KEPT = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +64,8 @@ def test_the_court_errs_once_in_a_hundred_times_at_most(held: court.Court) -> No
 
 def test_the_kept_court_heard_every_case() -> None:
     """A new specimen or case needs a new run: `graphveil court --json results/court.json`."""
-    kept = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
-    assert {ruling["name"] for ruling in kept["rulings"]} == {case.name for case in court.cases()}
-    assert kept["as_expected"]
+    assert {ruling["name"] for ruling in KEPT["rulings"]} == {case.name for case in court.cases()}
+    assert KEPT["as_expected"]
 
 
 def test_the_page_is_self_contained_and_has_every_ruling(held: court.Court) -> None:
@@ -80,6 +81,45 @@ def test_the_file_holds_every_finding(held: court.Court) -> None:
     assert read["as_expected"] is True
     assert [each["name"] for each in read["rulings"]] == [ruling.name for ruling in held.rulings]
     assert read["rulings"][0]["finding"]["verdict"] == "refuted"
+
+
+def test_a_court_is_read_back_as_it_was_written(held: court.Court) -> None:
+    written = json.loads(json.dumps(held.describe()))
+    again = court.Court.rebuild(written)
+    assert again.describe() == written
+    assert [_timeless(ruling) for ruling in again.rulings] == [_timeless(ruling) for ruling in held.rulings]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": 3}, "a name must be text"),
+        ({"claim": "two\nlines"}, "a claim must be one line"),
+        ({"expected": "guilty"}, "expects 'guilty'; a verdict is refuted or consistent"),
+        ({"seconds": -1.0}, "the seconds of a ruling"),
+        ({"finding": {"attack": "canary"}}, "not a finding"),
+        ({"finding": 3}, "not a finding"),
+    ],
+)
+def test_a_damaged_ruling_is_refused(changes: dict[str, Any], said: str) -> None:
+    written = court.Court.rebuild(KEPT).describe()
+    written["rulings"][0] |= changes
+    with pytest.raises(InvalidInput, match=said):
+        court.Court.rebuild(written)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": "0"}, "a seed must be a whole number"),
+        ({"confidence": 1.0}, "confidence must lie strictly between"),
+        ({"rulings": 3}, "not a court"),
+        ({"rulings": [3]}, "not a ruling"),
+    ],
+)
+def test_a_damaged_court_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        court.Court.rebuild({**KEPT, **changes})
 
 
 def test_the_number_of_workers_changes_nothing() -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self, get_args
 
 from graphveil import discover
-from graphveil.core import InvalidInput, require_seed, rounded
+from graphveil.core import InvalidInput, quoted, require_cost, require_printable, require_seed, rounded
 from graphveil.evidence.bounds import finding
 from graphveil.evidence.case import Case, Verdict
 from graphveil.evidence.sound_cases import upheld
@@ -56,6 +57,31 @@ class Ruling:
             "expected": self.expected if self.as_expected else f"NOT {self.expected}",
         }
 
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON; `rebuild` inverts it, but for the digits of `seconds`."""
+        return {
+            "name": self.name,
+            "claim": self.claim,
+            "source": self.source,
+            "expected": self.expected,
+            "as_expected": self.as_expected,
+            "seconds": round(self.seconds, 3),
+            "finding": self.finding.describe(),
+        }
+
+    @classmethod
+    def rebuild(cls, values: Mapping[str, Any]) -> Self:
+        """The ruling that `describe` wrote."""
+        try:
+            name, claim, source = (require_printable(values[key], f"a {key}") for key in ("name", "claim", "source"))
+            expected, finding = values["expected"], Finding.rebuild(values["finding"])
+            seconds = require_cost(values["seconds"], "the seconds of a ruling")
+        except (KeyError, TypeError) as fault:
+            raise InvalidInput(f"not a ruling: {fault!r}") from None
+        if expected not in get_args(Verdict):
+            raise InvalidInput(f"{name} expects {quoted(expected)}; a verdict is {' or '.join(get_args(Verdict))}")
+        return cls(name, claim, source, expected, finding, seconds)
+
 
 @dataclass(frozen=True)
 class Court:
@@ -84,21 +110,22 @@ class Court:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        rulings = [
-            {
-                "name": ruling.name,
-                "claim": ruling.claim,
-                "source": ruling.source,
-                "expected": ruling.expected,
-                "as_expected": ruling.as_expected,
-                "seconds": round(ruling.seconds, 3),
-                "finding": ruling.finding.describe(),
-            }
-            for ruling in self.rulings
-        ]
+        """Plain values for JSON; `rebuild` inverts it."""
         head = {"version": version("graphveil"), "seed": self.seed, "quick": self.quick}
+        rulings = [ruling.describe() for ruling in self.rulings]
         return {**head, "confidence": self.confidence, "as_expected": self.as_expected, "rulings": rulings}
+
+    @classmethod
+    def rebuild(cls, values: Mapping[str, Any]) -> Self:
+        """The court that `describe` wrote."""
+        try:
+            rulings = tuple(map(Ruling.rebuild, values["rulings"]))
+            made = cls(require_seed(values["seed"]), bool(values["quick"]), float(values["confidence"]), rulings)
+        except (KeyError, TypeError, AttributeError) as fault:
+            raise InvalidInput(f"not a court: {fault!r}") from None
+        if not 0 < made.confidence < 1:
+            raise InvalidInput(f"a court's confidence must lie strictly between 0 and 1, got {made.confidence}")
+        return made
 
 
 def cases() -> list[Case]:

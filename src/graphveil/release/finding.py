@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
-from graphveil.core import InvalidInput, parse, plain, rounded
+from graphveil.core import InvalidInput, parse, plain, require_cost, rounded
 
 
 class Law(StrEnum):
@@ -90,7 +90,10 @@ class Finding:
         try:
             given = {item.name: values[item.name] for item in fields(cls)}
             given["bounds"] = MappingProxyType({name: float(value) for name, value in given["bounds"].items()})
-            given |= {"claimed": float(given["claimed"]), "law": parse(Law, given["law"], "law")}
+            given |= {
+                "claimed": require_cost(float(given["claimed"]), "claimed epsilon"),
+                "law": parse(Law, given["law"], "law"),
+            }
             made = cls(**given)
             agrees = float(values["lower"]) == made.lower and values["verdict"] == made.verdict
         except (KeyError, TypeError, AttributeError) as fault:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import version
 
+from graphveil.evidence.court import Court
 from graphveil.report import attacked, charts, measured
 from graphveil.report.cards import cards
-from graphveil.report.records import Court, Plain, Records
+from graphveil.report.records import Plain, Records
 from graphveil.report.tables import Cell, Column, Table, digits, epsilon
 from graphveil.report.templates import render
 

@@ -9,48 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from graphveil.bench import kept
-from graphveil.bench.kept import Line, Spent, half_width
+from graphveil.bench.kept import Line, half_width
 from graphveil.core import InvalidInput
+from graphveil.evidence.court import Court
 
 FLOORS = ("features alone", "confidence threshold", "model of others")
 """Attackers that need no private model: what their AUC reaches, the model did not give away."""
-
-
-class Model(BaseModel):
-    """Only what the page shows is read; a file may hold more."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class Finding(Model):
-    """What the court certified, in the part that is shown."""
-
-    claimed: Spent
-    delta: float
-    lower: Spent
-    runs: int
-    verdict: str
-
-
-class Ruling(Model):
-    """One case of the soundness court."""
-
-    name: str
-    claim: str
-    source: str
-    expected: str
-    finding: Finding
-
-
-class Court(Model):
-    """The soundness court, as `graphveil court --json` wrote it."""
-
-    seed: int
-    confidence: float
-    rulings: tuple[Ruling, ...]
 
 
 @dataclass(frozen=True)
@@ -158,7 +125,7 @@ def _add(found: Records, title: str, file: Path) -> None:
         raise InvalidInput(f"{file} is one record of `bench run`; give its folder, and --spec NAME")
     try:
         if isinstance(held, dict) and "rulings" in held:
-            found.courts[title] = Court.model_validate(held)
+            found.courts[title] = Court.rebuild(held)
         elif _each_has(held, "reading", "method"):
             found.tables[title] = kept.LINES.validate_python(held)
         elif _each_has(held, "attacks"):

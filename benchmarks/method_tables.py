@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphveil.bench import kept
-from graphveil.bench.kept import Line
+from graphveil.bench.kept import KeptLine
 from graphveil.bench.table import board, by_epsilon, in_percent, lined
 
 REPOSITORY = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def filled(text: str, results: Path) -> str:
     return _BLOCK.sub(fill, text)
 
 
-def wanted_lines(lines: list[Line], wanted: str) -> list[Line]:
+def wanted_lines(lines: list[KeptLine], wanted: str) -> list[KeptLine]:
     """The lines of the method before the `+`, and those that carry exactly one of the labels after it."""
     own, *beside = wanted.split(" + ")
     found = [line for line in lines if re.match(rf"{own}(?!\w)", line.method) or line.method in beside]
@@ -51,7 +51,7 @@ def wanted_lines(lines: list[Line], wanted: str) -> list[Line]:
     return found
 
 
-def caption(lines: list[Line], name: str) -> str:
+def caption(lines: list[KeptLine], name: str) -> str:
     """What the numbers are, and the command that makes them."""
     least, most = min(line.seeds for line in lines), max(line.seeds for line in lines)
     seeds = f"{most}" if least == most else f"{least} to {most}"
@@ -67,7 +67,7 @@ def caption(lines: list[Line], name: str) -> str:
     )
 
 
-def markdown(lines: list[Line]) -> str:
+def markdown(lines: list[KeptLine]) -> str:
     """A row per dataset and method; columns that always say the same are left out."""
     shown = ["dataset", *(key for key in ("method", "unit") if len({getattr(line, key) for line in lines}) > 1)]
     if {line.reading for line in lines} != {"sound"}:
@@ -75,13 +75,13 @@ def markdown(lines: list[Line]) -> str:
     return by_epsilon(lines, shown, "half_width")
 
 
-def best(lines: list[Line], count: int, epsilon: float, graphs: Sequence[str]) -> str:
+def best(lines: list[KeptLine], count: int, epsilon: float, graphs: Sequence[str]) -> str:
     """Rows of the `count` best methods of every unit and split by mean score, then of what is free or not private.
 
     Of a method with several lines (labels that begin with the same word) the best one counts. Claims that are only
     published, and lines that lack a graph, are left out.
     """
-    groups: dict[str, dict[str, dict[str, Line]]] = {}
+    groups: dict[str, dict[str, dict[str, KeptLine]]] = {}
     for line in lines:
         if line.dataset in graphs and (line.free or (line.epsilon == epsilon and line.reading == "sound")):
             group = line.unit if line.split == "random" else f"{line.unit}, {line.split}"
@@ -94,7 +94,7 @@ def best(lines: list[Line], count: int, epsilon: float, graphs: Sequence[str]) -
     return lined(["unit", "method", *graphs], body)
 
 
-def _first(rows: dict[str, dict[str, Line]], count: int, graphs: int) -> list[str]:
+def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> list[str]:
     """The labels of the `count` best methods, then those that stand for all epsilons."""
     score = {label: statistics.fmean(line.test or 0.0 for line in row.values()) for label, row in rows.items()}
     ranked = sorted((label for label, row in rows.items() if len(row) == graphs), key=lambda label: -score[label])

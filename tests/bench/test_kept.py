@@ -12,8 +12,8 @@ from graphveil.core import InvalidInput
 from reported import row, write
 
 
-def line(**changes: Any) -> kept.Line:
-    return kept.Line.model_validate(row(**changes))
+def line(**changes: Any) -> kept.KeptLine:
+    return kept.KeptLine.model_validate(row(**changes))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ Spent = Annotated[Number, Field(ge=0)]
 Width = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Line(BaseModel):
+class KeptLine(BaseModel):
     """One line of a table (`table.Row`) in what is shown of it. The last block is absent in older files."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -88,7 +88,7 @@ class Line(BaseModel):
         return self.selection.endswith("not charged")
 
 
-LINES = TypeAdapter(list[Line])
+LINES = TypeAdapter(list[KeptLine])
 
 
 def half_width(std: float | None, seeds: int) -> float | None:
@@ -98,7 +98,7 @@ def half_width(std: float | None, seeds: int) -> float | None:
     return None if std is None or seeds < 2 else float(stdtrit(seeds - 1, 0.975)) * std / math.sqrt(seeds)
 
 
-def load(file: Path) -> list[Line]:
+def load(file: Path) -> list[KeptLine]:
     """The lines of a table."""
     held = read_json(file)
     if not isinstance(held, list) or not held:

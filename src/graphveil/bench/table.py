@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from graphveil.bench import audits, kept, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
-from graphveil.bench.kept import REFUTED, Line
+from graphveil.bench.kept import REFUTED, KeptLine
 from graphveil.bench.record import Elsewhere, Record, Result
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
@@ -116,7 +116,7 @@ def markdown(paths: Sequence[Path]) -> str:
     return by_epsilon(found, ("dataset", "method", "unit", "reading"), "std")
 
 
-def by_epsilon(lines: Sequence[Line], shown: Sequence[str], spread: Literal["std", "half_width"]) -> str:
+def by_epsilon(lines: Sequence[KeptLine], shown: Sequence[str], spread: Literal["std", "half_width"]) -> str:
     """Lines in Markdown: a row for what they are in the columns `shown`, a column per epsilon."""
     epsilons = sorted({line.epsilon for line in lines})
     cells: dict[tuple[str, ...], dict[float, str]] = {}
@@ -141,7 +141,7 @@ def board(paths: Sequence[Path], epsilon: float) -> str:
     if all(line.free for line in shown):
         known = ", ".join(f"{value:g}" for value in sorted({line.epsilon for line in found if not line.free}))
         raise InvalidInput(f"no result at epsilon {epsilon:g}; there are results at: {known or 'none that spends any'}")
-    groups: dict[str, list[Line]] = {}
+    groups: dict[str, list[KeptLine]] = {}
     for line in shown:
         split = f", split {line.split}" if line.split else ""
         metric = "" if line.metric == "accuracy" else f", {line.metric}"
@@ -150,10 +150,10 @@ def board(paths: Sequence[Path], epsilon: float) -> str:
     return "\n\n".join([*tables, _AUDITED] if any(line.audited is not None for line in shown) else tables)
 
 
-def _matrix(lines: Sequence[Line]) -> str:
+def _matrix(lines: Sequence[KeptLine]) -> str:
     """Mean and 95 % half-width in per cent by method and dataset; what audits certified stands beside the method."""
     names = list(dict.fromkeys(line.dataset for line in lines))
-    methods: dict[str, list[Line]] = {}
+    methods: dict[str, list[KeptLine]] = {}
     for line in lines:
         methods.setdefault(line.full_label, []).append(line)
     body = []
@@ -163,14 +163,14 @@ def _matrix(lines: Sequence[Line]) -> str:
     return lined(["method", "audited ε", *names], body)
 
 
-def _certified(lines: Sequence[Line]) -> str:
+def _certified(lines: Sequence[KeptLine]) -> str:
     """What stands for all datasets of a method: a refutation, else the least bound, which holds for each."""
     audited = [line for line in lines if line.audited is not None]
     told = min(audited, key=lambda line: (not line.refuted, line.audited), default=None)
     return "" if told is None else _audited(told.audited, told.audit)
 
 
-def in_percent(line: Line, spread: float | None) -> str:
+def in_percent(line: KeptLine, spread: float | None) -> str:
     """A line's mean test score and its spread."""
     if line.test is None:
         return "failed"

@@ -13,11 +13,11 @@ from graphveil.report import charts
 from graphveil.report.charts import Level, Point, Series
 from graphveil.report.measured import Sign
 from graphveil.report.records import Attacked
-from graphveil.report.tables import Cell, Column, Table, epsilon, percent
+from graphveil.report.tables import Column, Table, TableCell, epsilon, percent
 
 
 @dataclass(frozen=True)
-class Place:
+class AttackFigures:
     """The figures of one dataset in one part of one file."""
 
     file: str
@@ -27,7 +27,7 @@ class Place:
     signs: tuple[Sign, ...]
 
 
-def places(title: str, items: Sequence[Attacked]) -> list[Place]:
+def places(title: str, items: Sequence[Attacked]) -> list[AttackFigures]:
     """Curves where epsilon varies, else a line of marks per model."""
     groups: dict[tuple[str, str], list[Attacked]] = {}
     for item in items:
@@ -52,17 +52,17 @@ def rows(files: Mapping[str, Sequence[Attacked]]) -> Table:
     )
     made = [
         (
-            Cell(item.method),
-            Cell(item.dataset),
-            Cell(epsilon(item.epsilon)),
-            Cell(item.attack, "floor" if item.floor else ""),
-            Cell(f"{item.auc:.3f}", "" if item.half_width is None else f"± {item.half_width:.3f}"),
-            Cell(percent(item.tpr)),
-            Cell(percent(item.accuracy)),
-            Cell(epsilon(item.sound_epsilon) if (item.sound_epsilon or 0.0) < 1e6 else "∞"),
-            Cell(str(item.seeds)),
-            Cell(item.part),
-            Cell(title),
+            TableCell(item.method),
+            TableCell(item.dataset),
+            TableCell(epsilon(item.epsilon)),
+            TableCell(item.attack, "floor" if item.floor else ""),
+            TableCell(f"{item.auc:.3f}", "" if item.half_width is None else f"± {item.half_width:.3f}"),
+            TableCell(percent(item.tpr)),
+            TableCell(percent(item.accuracy)),
+            TableCell(epsilon(item.sound_epsilon) if (item.sound_epsilon or 0.0) < 1e6 else "∞"),
+            TableCell(str(item.seeds)),
+            TableCell(item.part),
+            TableCell(title),
         )
         for title, items in files.items()
         for item in items
@@ -70,7 +70,7 @@ def rows(files: Mapping[str, Sequence[Attacked]]) -> Table:
     return Table("attacks", "All attacks; the headings sort", columns, tuple(made)).used()
 
 
-def _place(title: str, items: Sequence[Attacked]) -> Place:
+def _place(title: str, items: Sequence[Attacked]) -> AttackFigures:
     names = list(dict.fromkeys(item.attack for item in items if not item.floor))
     spread = [name for name in names if _varies([item for item in items if item.attack == name])]
     if not spread:
@@ -86,7 +86,7 @@ def _place(title: str, items: Sequence[Attacked]) -> Place:
             figures.append((caption, _trade(name, mine, styles)))
     signs = [Sign(label, charts.key(style)) for label, style in styles.items()]
     signs.append(Sign("dotted grey: floors, and chance at 50", charts.key(None, "dotted")))
-    return Place(title, items[0].part, items[0].dataset, tuple(figures), tuple(signs))
+    return AttackFigures(title, items[0].part, items[0].dataset, tuple(figures), tuple(signs))
 
 
 def _varies(items: Sequence[Attacked]) -> bool:
@@ -161,7 +161,7 @@ def _trade(name: str, mine: Sequence[Attacked], styles: Mapping[str, int]) -> Ma
     )
 
 
-def _marks(title: str, items: Sequence[Attacked]) -> Place:
+def _marks(title: str, items: Sequence[Attacked]) -> AttackFigures:
     """One line per model, one mark per attacker; an attacker keeps its mark."""
     styles = {name: index for index, name in enumerate(sorted({item.attack for item in items}))}
     models = dict.fromkeys((item.method, item.epsilon) for item in items)
@@ -171,12 +171,12 @@ def _marks(title: str, items: Sequence[Attacked]) -> Place:
         mine = [item for item in items if (item.method, item.epsilon) == (method, spent)]
         marks = [(styles[item.attack], replace(_point(item), x=item.auc)) for item in mine]
         lines.append((f"{method}{cost}", marks))
-    scale = charts.shares([0.5, *(item.auc for item in items)], 8.0, charts.WIDTH - charts.RIGHT)
-    drawn = charts.dots(lines, scale, "AUC of the attack, % (50: chance)", f"AUC of attacks on {items[0].dataset}")
+    axis = charts.shares([0.5, *(item.auc for item in items)], 8.0, charts.WIDTH - charts.RIGHT)
+    drawn = charts.dots(lines, axis, "AUC of the attack, % (50: chance)", f"AUC of attacks on {items[0].dataset}")
     floors = {item.attack for item in items if item.floor}
     signs = [
         Sign(f"{name} (floor)" if name in floors else name, charts.key(style, line=False))
         for name, style in styles.items()
     ]
     caption = "One line per model: how well each attacker does, with 95 % intervals over seeds."
-    return Place(title, items[0].part, items[0].dataset, ((caption, drawn),), tuple(signs))
+    return AttackFigures(title, items[0].part, items[0].dataset, ((caption, drawn),), tuple(signs))

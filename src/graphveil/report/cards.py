@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from graphveil import discover
-from graphveil.bench.kept import Line
+from graphveil.bench.kept import KeptLine
 from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
 from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method
@@ -32,7 +32,7 @@ class Card:
     defaults: tuple[tuple[str, str], ...]
 
 
-def cards(lines: Iterable[Line], others: Iterable[str]) -> list[Card]:
+def cards(lines: Iterable[KeptLine], others: Iterable[str]) -> list[Card]:
     """Cards of the methods behind these lines and labels, by name."""
     kinds = discover.methods()
     names = {name for line in lines if (name := _named(line.method, line.params, kinds))}

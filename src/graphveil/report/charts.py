@@ -54,7 +54,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Scale:
+class Axis:
     """Values to pixels, through log2 or log2(1 + x) if so asked, and the ticks to print."""
 
     low: float
@@ -98,7 +98,7 @@ def hollow() -> Markup:
     )
 
 
-def epsilons(values: Sequence[float]) -> Scale:
+def epsilons(values: Sequence[float]) -> Axis:
     """A log axis over the epsilons that occur, infinity apart; labels that would touch are left out."""
     known = sorted({value for value in values if 0 < value < math.inf}) or [1.0]
     # A little room on both sides, for the marks are spread.
@@ -106,16 +106,16 @@ def epsilons(values: Sequence[float]) -> Scale:
     end = WIDTH - RIGHT
     infinity = end - DODGE / 2 if math.inf in values else None
     end -= 0.0 if infinity is None else 1.6 * DODGE
-    scale = Scale(low, high, LEFT, end, (), "log", infinity)
+    axis = Axis(low, high, LEFT, end, (), "log", infinity)
     ticks: list[tuple[float, str]] = []
     for value in known:
-        if not ticks or scale(value) - scale(ticks[-1][0]) >= 26:
+        if not ticks or axis(value) - axis(ticks[-1][0]) >= 26:
             ticks.append((value, short(value)))
     ticks += [] if infinity is None else [(math.inf, "∞")]
-    return replace(scale, ticks=tuple(ticks))
+    return replace(axis, ticks=tuple(ticks))
 
 
-def shares(values: Sequence[float], start: float, end: float) -> Scale:
+def shares(values: Sequence[float], start: float, end: float) -> Axis:
     """A linear axis in percent around the values; at least four points wide."""
     low, high = min(values, default=0.0), max(values, default=1.0)
     pad = max(0.06 * (high - low), (0.04 - (high - low)) / 2)
@@ -123,16 +123,16 @@ def shares(values: Sequence[float], start: float, end: float) -> Scale:
     step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / step <= 6.5)
     first = math.ceil(low / step - 1e-9)
     ticks = [round(index * step, 4) for index in range(first, math.floor(high / step + 1e-9) + 1)]
-    return Scale(low, high, start, end, tuple((tick, f"{100 * tick:.0f}") for tick in ticks))
+    return Axis(low, high, start, end, tuple((tick, f"{100 * tick:.0f}") for tick in ticks))
 
 
-def amounts(values: Sequence[float], start: float, end: float) -> Scale:
+def amounts(values: Sequence[float], start: float, end: float) -> Axis:
     """An axis for epsilons that may be 0: log2(1 + epsilon)."""
     high = 1.08 * max([value for value in values if value < math.inf], default=1.0)
     ticks = [(0.0, "0"), *((2.0**power, short(2.0**power)) for power in range(-1, 40) if 2.0**power <= high)]
     while len(ticks) > 8:
         ticks = [ticks[0], *ticks[2::2]]
-    return Scale(0.0, max(high, 0.5), start, end, tuple(ticks), "log1p")
+    return Axis(0.0, max(high, 0.5), start, end, tuple(ticks), "log1p")
 
 
 def short(value: float) -> str:
@@ -143,8 +143,8 @@ def short(value: float) -> str:
 def curves(
     series: Sequence[Series],
     levels: Sequence[Level],
-    x: Scale,
-    y: Scale,
+    x: Axis,
+    y: Axis,
     names: tuple[str, str],
     alt: str,
     dodge: bool = True,
@@ -157,7 +157,7 @@ def curves(
     return _frame(Markup("").join(body), x, y, names, alt)
 
 
-def brackets(series: Sequence[Series], x: Scale, y: Scale, names: tuple[str, str], alt: str) -> Markup:
+def brackets(series: Sequence[Series], x: Axis, y: Axis, names: tuple[str, str], alt: str) -> Markup:
     """Per point a bracket: from what an attacker certified (the mark, `low`) up to what is claimed (the bar, `y`)."""
     body = []
     step = min(9.0, _room(x, 0.75) / max(len(series), 1))
@@ -182,34 +182,32 @@ def brackets(series: Sequence[Series], x: Scale, y: Scale, names: tuple[str, str
     return _frame(Markup("").join(body), x, y, names, alt)
 
 
-def _room(x: Scale, share: float) -> float:
+def _room(x: Axis, share: float) -> float:
     """Width over which the marks at one place are spread, so that their intervals can be told apart."""
     places = [x(tick) for tick, _ in x.ticks]
     return share * min((after - before for before, after in pairwise(places)), default=2 * DODGE)
 
 
-def strip(lower: float, claimed: float, scale: Scale, refuted: bool) -> Markup:
+def strip(lower: float, claimed: float, axis: Axis, refuted: bool) -> Markup:
     """One bracket lying down, for a cell of a table: the dot is certified, the bar is claimed."""
     return Markup(
         '<svg class="strip{}" viewBox="0 0 200 16" aria-hidden="true"><path class="rule" d="M{} 8H{}"/>'
         '<path class="whisker" d="M{} 8H{}"/><path class="bar" d="M{} 2V14"/><circle cx="{}" cy="8" r="4"/></svg>'
-    ).format(
-        " bad" if refuted else "", scale.start, scale.end, scale(lower), scale(claimed), scale(claimed), scale(lower)
-    )
+    ).format(" bad" if refuted else "", axis.start, axis.end, axis(lower), axis(claimed), axis(claimed), axis(lower))
 
 
-def strip_axis(scale: Scale) -> Markup:
+def strip_axis(axis: Axis) -> Markup:
     """The axis above the strips of a column."""
     ticks = [
         Markup('<text class="under" x="{}" y="12">{}</text><path class="grid" d="M{} 14V20"/>').format(
-            scale(tick), text, scale(tick)
+            axis(tick), text, axis(tick)
         )
-        for tick, text in scale.ticks
+        for tick, text in axis.ticks
     ]
     return Markup('<svg class="strip" viewBox="0 0 200 20" aria-hidden="true">{}</svg>').format(Markup("").join(ticks))
 
 
-def dots(rows: Sequence[tuple[str, Sequence[tuple[int, Point]]]], x: Scale, name: str, alt: str) -> Markup:
+def dots(rows: Sequence[tuple[str, Sequence[tuple[int, Point]]]], x: Axis, name: str, alt: str) -> Markup:
     """A line of marks per row: `x` of each point, its interval, its style."""
     top, height = 8.0, 34.0
     bottom = top + height * len(rows)
@@ -248,7 +246,7 @@ def bars(items: Sequence[tuple[str, float]], alt: str) -> Markup:
     return _svg(Markup("").join(parts), alt, 44.0 * len(items))
 
 
-def _series(item: Series, x: Scale, y: Scale, aside: float) -> Markup:
+def _series(item: Series, x: Axis, y: Axis, aside: float) -> Markup:
     colour, shape = look(item.style)
     places = [(_p(x(point.x) + aside), y(point.y)) for point in item.points]
     finite = [place for point, place in zip(item.points, places, strict=True) if point.x < math.inf]
@@ -272,7 +270,7 @@ def _series(item: Series, x: Scale, y: Scale, aside: float) -> Markup:
     return Markup('<g class="{}" data-line="{}">{}</g>').format(colour, item.label, Markup("").join(parts))
 
 
-def _level(level: Level, y: Scale) -> Markup:
+def _level(level: Level, y: Axis) -> Markup:
     colour, shape = ("s", "") if level.style is None else look(level.style)
     line = Markup('<path class="line dotted" d="M{} {}H{}"/>').format(LEFT, y(level.y), WIDTH - RIGHT)
     # A mark at the right end tells levels apart that lie close.
@@ -283,7 +281,7 @@ def _level(level: Level, y: Scale) -> Markup:
     )
 
 
-def _frame(body: Markup, x: Scale, y: Scale, names: tuple[str, str], alt: str) -> Markup:
+def _frame(body: Markup, x: Axis, y: Axis, names: tuple[str, str], alt: str) -> Markup:
     parts = [
         Markup('<path class="grid" d="M{} {}H{}"/><text class="up" x="{}" y="{}">{}</text>').format(
             LEFT, y(tick), WIDTH - RIGHT, LEFT - 6, _p(y(tick) + 4), text
@@ -300,7 +298,7 @@ def _frame(body: Markup, x: Scale, y: Scale, names: tuple[str, str], alt: str) -
     return _svg(Markup("").join([*parts, body]), alt, HEIGHT)
 
 
-def _vertical(tick: float, text: str, x: Scale, top: float, bottom: float) -> Markup:
+def _vertical(tick: float, text: str, x: Axis, top: float, bottom: float) -> Markup:
     return Markup('<path class="grid" d="M{0} {1}V{2}"/><text class="under" x="{0}" y="{3}">{4}</text>').format(
         x(tick), top, _p(bottom), _p(bottom + 16), text
     )

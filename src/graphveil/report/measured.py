@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from graphveil.bench.kept import Line
+from graphveil.bench.kept import KeptLine
 from graphveil.report import charts
 from graphveil.report.charts import Level, Point, Series
-from graphveil.report.tables import Cell, Column, Table, epsilon, percent
+from graphveil.report.tables import Column, Table, TableCell, epsilon, percent
 
 METRICS = {
     "accuracy": "test accuracy, %",
@@ -33,7 +33,7 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class Place:
+class DatasetFigures:
     """The figures of one dataset and unit, with one legend for all."""
 
     experiment: str
@@ -52,7 +52,7 @@ class Scored:
     label: str
     doubt: str
     uncharged: bool
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
 @dataclass(frozen=True)
@@ -84,23 +84,23 @@ class Experiment:
 
     title: str
     overviews: tuple[Overview, ...]
-    places: tuple[Place, ...]
+    places: tuple[DatasetFigures, ...]
 
     @classmethod
-    def of(cls, index: int, title: str, lines: Sequence[Line]) -> Experiment:
+    def of(cls, index: int, title: str, lines: Sequence[KeptLine]) -> Experiment:
         """All its figures; a method looks alike in all of them."""
         styles = {label: index for index, label in enumerate(dict.fromkeys(line.method for line in lines))}
         kinds = dict.fromkeys((line.unit, line.metric) for line in lines)
         overviews = tuple(
             _overview(f"overview-{index}-{place}", title, lines, *kind) for place, kind in enumerate(kinds)
         )
-        groups: dict[tuple[str, ...], list[Line]] = {}
+        groups: dict[tuple[str, ...], list[KeptLine]] = {}
         for line in lines:
             groups.setdefault((line.unit, line.dataset, line.split, line.metric), []).append(line)
         return cls(title, overviews, tuple(_place(title, group, styles) for group in groups.values()))
 
 
-def rows(tables: Mapping[str, Sequence[Line]]) -> Table:
+def rows(tables: Mapping[str, Sequence[KeptLine]]) -> Table:
     """Every line of every experiment."""
     columns = (
         Column("method"),
@@ -132,35 +132,35 @@ def rows(tables: Mapping[str, Sequence[Line]]) -> Table:
     return Table("rows", "All results; the headings sort", columns, made).used()
 
 
-def _cells(title: str, line: Line) -> tuple[Cell, ...]:
+def _cells(title: str, line: KeptLine) -> tuple[TableCell, ...]:
     gap = None if line.test is None or line.published is None else line.test - line.published
     claimed, provable = line.certificate_epsilon, line.sound_epsilon
     weaker = claimed is not None and provable is not None and provable > claimed * (1 + 1e-6)
     return (
-        Cell(line.method),
-        Cell(line.dataset),
-        Cell(epsilon(line.epsilon)),
-        Cell(percent(line.test, 2), _within(line.half_width)),
-        Cell(str(line.seeds)),
-        Cell(percent(line.published, 2)),
-        Cell("" if gap is None else f"{100 * gap:+.2f}"),
-        Cell(line.reading),
-        Cell(epsilon(claimed)),
-        Cell(epsilon(provable), bad=weaker),
-        Cell(epsilon(line.audited, up=False), bad=line.refuted),
-        Cell(line.soundness, bad=not line.proven),
-        Cell(line.audit, bad=line.refuted),
-        Cell(f"{line.delta:.3g}"),
-        Cell("" if line.seconds is None else f"{line.seconds:.1f}"),
-        Cell("" if line.peak_mb is None else f"{line.peak_mb:.0f}"),
-        Cell(line.unit),
-        Cell(line.split),
-        Cell(title),
-        Cell("" if line.metric == "accuracy" else line.metric),
-        Cell(" ".join(f"{key}={value}" for key, value in line.tuned.items())),
-        Cell(line.selection),
-        Cell(line.source),
-        Cell(f"{line.failed}: {line.failure}" if line.failed else "", bad=True),
+        TableCell(line.method),
+        TableCell(line.dataset),
+        TableCell(epsilon(line.epsilon)),
+        TableCell(percent(line.test, 2), _within(line.half_width)),
+        TableCell(str(line.seeds)),
+        TableCell(percent(line.published, 2)),
+        TableCell("" if gap is None else f"{100 * gap:+.2f}"),
+        TableCell(line.reading),
+        TableCell(epsilon(claimed)),
+        TableCell(epsilon(provable), bad=weaker),
+        TableCell(epsilon(line.audited, up=False), bad=line.refuted),
+        TableCell(line.soundness, bad=not line.proven),
+        TableCell(line.audit, bad=line.refuted),
+        TableCell(f"{line.delta:.3g}"),
+        TableCell("" if line.seconds is None else f"{line.seconds:.1f}"),
+        TableCell("" if line.peak_mb is None else f"{line.peak_mb:.0f}"),
+        TableCell(line.unit),
+        TableCell(line.split),
+        TableCell(title),
+        TableCell("" if line.metric == "accuracy" else line.metric),
+        TableCell(" ".join(f"{key}={value}" for key, value in line.tuned.items())),
+        TableCell(line.selection),
+        TableCell(line.source),
+        TableCell(f"{line.failed}: {line.failure}" if line.failed else "", bad=True),
     )
 
 
@@ -168,18 +168,18 @@ def _within(width: float | None) -> str:
     return "" if width is None else f"± {100 * width:.1f}"
 
 
-def _levels(lines: Sequence[Line]) -> list[Line]:
+def _levels(lines: Sequence[KeptLine]) -> list[KeptLine]:
     """Lines that are drawn across: free ones of methods that have no other."""
     priced = {line.label for line in lines if not line.free}
     return [line for line in lines if line.free and line.label not in priced]
 
 
-def _stroke(line: Line) -> str:
+def _stroke(line: KeptLine) -> str:
     """Solid where the claim is proven, dashed where it is only published."""
     return "" if line.reading == "sound" else "dashed"
 
 
-def _overview(id: str, title: str, lines: Sequence[Line], unit: str, metric: str) -> Overview:
+def _overview(id: str, title: str, lines: Sequence[KeptLine], unit: str, metric: str) -> Overview:
     mine = [line for line in lines if (line.unit, line.metric) == (unit, metric)]
     datasets = tuple(dict.fromkeys(line.dataset for line in mine))
     paid = [line for line in mine if not line.free]
@@ -204,38 +204,38 @@ def _overview(id: str, title: str, lines: Sequence[Line], unit: str, metric: str
     )
 
 
-def _block(title: str, at: str, datasets: Sequence[str], lines: Sequence[Line]) -> Block:
+def _block(title: str, at: str, datasets: Sequence[str], lines: Sequence[KeptLine]) -> Block:
     """Cells are means; the best one that is proven is set apart. Better methods come first."""
     splits = {line.split for line in lines}
-    groups: dict[str, list[Line]] = {}
+    groups: dict[str, list[KeptLine]] = {}
     for line in lines:
         groups.setdefault(line.full_label + (f" ({line.split})" if len(splits) > 1 else ""), []).append(line)
     ordered = sorted(groups, key=lambda name: -_lead(groups[name], lines))
     return Block(at, title, tuple(_scored(name, groups[name], datasets, lines) for name in ordered))
 
 
-def _scored(name: str, mine: Sequence[Line], datasets: Sequence[str], lines: Sequence[Line]) -> Scored:
+def _scored(name: str, mine: Sequence[KeptLine], datasets: Sequence[str], lines: Sequence[KeptLine]) -> Scored:
     cells = {line.dataset: _score(line, _rivals(line, lines)) for line in mine}
     doubts = [doubt for line in mine if (doubt := _doubt(line))]
     uncharged = any(line.uncharged and not line.free for line in mine)
-    return Scored(name, max(doubts, default=""), uncharged, tuple(cells.get(key, Cell()) for key in datasets))
+    return Scored(name, max(doubts, default=""), uncharged, tuple(cells.get(key, TableCell()) for key in datasets))
 
 
-def _score(line: Line, rivals: Sequence[Line]) -> Cell:
+def _score(line: KeptLine, rivals: Sequence[KeptLine]) -> TableCell:
     """The mean; a star where the whole epsilon is proven, tuning included, and none of those is better."""
     if line.test is None:
-        return Cell("failed", bad=True)
+        return TableCell("failed", bad=True)
     entitled = [rival.test or 0.0 for rival in rivals if rival.proven and not rival.uncharged]
     best = not line.free and line.proven and not line.uncharged and line.test == max(entitled)
-    return Cell(percent(line.test), _within(line.half_width), drawn=Markup("★") if best else None)
+    return TableCell(percent(line.test), _within(line.half_width), drawn=Markup("★") if best else None)
 
 
-def _rivals(line: Line, lines: Sequence[Line]) -> list[Line]:
+def _rivals(line: KeptLine, lines: Sequence[KeptLine]) -> list[KeptLine]:
     """The lines, this one among them, that it compares with."""
     return [other for other in lines if (other.dataset, other.split) == (line.dataset, line.split)]
 
 
-def _lead(mine: Sequence[Line], lines: Sequence[Line]) -> float:
+def _lead(mine: Sequence[KeptLine], lines: Sequence[KeptLine]) -> float:
     """Not every method has every dataset: what counts is the mean lead over the others where it has a score."""
     leads = [
         line.test - statistics.fmean(other.test for other in _rivals(line, lines) if other.test is not None)
@@ -245,14 +245,14 @@ def _lead(mine: Sequence[Line], lines: Sequence[Line]) -> float:
     return statistics.fmean(leads) if leads else -math.inf
 
 
-def _doubt(line: Line) -> str:
+def _doubt(line: KeptLine) -> str:
     """Why the epsilon of a line is not to be believed; of several the last of the alphabet is told, the graver one."""
     if line.test is None or line.proven:
         return ""
     return "refuted" if line.refuted else "not proven"
 
 
-def _place(title: str, lines: Sequence[Line], styles: Mapping[str, int]) -> Place:
+def _place(title: str, lines: Sequence[KeptLine], styles: Mapping[str, int]) -> DatasetFigures:
     first = lines[0]
     scored = [line for line in lines if line.test is not None]
     figures = []
@@ -277,10 +277,10 @@ def _place(title: str, lines: Sequence[Line], styles: Mapping[str, int]) -> Plac
     ]
     if any(line.published is not None for line in scored):
         signs.append(Sign("hollow: the published figure", charts.hollow()))
-    return Place(title, first.dataset, first.unit, first.split, tuple(figures), tuple(signs))
+    return DatasetFigures(title, first.dataset, first.unit, first.split, tuple(figures), tuple(signs))
 
 
-def _curves(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
+def _curves(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
     across = _levels(lines)
     priced = [line for line in lines if line not in across]
     levels = [Level(line.full_label, styles[line.method], line.test or 0.0, _said(line)) for line in across]
@@ -301,30 +301,30 @@ def _curves(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
     )
 
 
-def _by_label(lines: Sequence[Line]) -> dict[str, list[Line]]:
+def _by_label(lines: Sequence[KeptLine]) -> dict[str, list[KeptLine]]:
     """What is joined by a line, by rising epsilon."""
-    found: dict[str, list[Line]] = {}
+    found: dict[str, list[KeptLine]] = {}
     for line in lines:
         found.setdefault(line.label, []).append(line)
     return {label: sorted(mine, key=lambda line: line.epsilon) for label, mine in found.items()}
 
 
-def _point(line: Line) -> Point:
+def _point(line: KeptLine) -> Point:
     mean, width = line.test or 0.0, line.half_width or 0.0
     return Point(line.epsilon, mean, mean - width, mean + width, _said(line))
 
 
-def _printed(line: Line, figure: float) -> Point:
+def _printed(line: KeptLine, figure: float) -> Point:
     said = f"{line.label} at ε {charts.short(line.epsilon)}: {percent(figure)} % published ({line.source})"
     return Point(line.epsilon, figure, figure, figure, said)
 
 
-def _said(line: Line) -> str:
+def _said(line: KeptLine) -> str:
     at = "" if line.free else f" at ε {line.epsilon:g}"
     return f"{line.full_label}{at}: {percent(line.test)} {_within(line.half_width)} % ({line.seeds} seeds)"
 
 
-def _brackets(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
+def _brackets(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
     series = [
         Series(label, styles[mine[0].method], tuple(_bracket(line) for line in mine))
         for label, mine in _by_label(lines).items()
@@ -339,7 +339,7 @@ def _brackets(lines: Sequence[Line], styles: Mapping[str, int]) -> Markup:
     )
 
 
-def _bracket(line: Line) -> Point:
+def _bracket(line: KeptLine) -> Point:
     claimed, low = line.certificate_epsilon or 0.0, line.audited or 0.0
     said = f"{line.label}: claimed {epsilon(claimed)}, certified above {epsilon(low, up=False)} {line.audit}"
     return Point(line.epsilon, claimed, low, claimed, said)

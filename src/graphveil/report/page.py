@@ -8,8 +8,8 @@ from importlib.metadata import version
 from graphveil.evidence.court import Court
 from graphveil.report import attacked, charts, measured
 from graphveil.report.cards import cards
-from graphveil.report.records import Plain, Records
-from graphveil.report.tables import Cell, Column, Table, digits, epsilon
+from graphveil.report.records import Measurements, Records
+from graphveil.report.tables import Column, Table, TableCell, digits, epsilon
 from graphveil.report.templates import render
 
 
@@ -53,11 +53,11 @@ def _facts(records: Records) -> str:
 def _court(index: int, court: Court) -> Table:
     """The court's brackets: the certified lower bound beside the claim."""
     found = [ruling.finding for ruling in court.rulings]
-    scale = charts.amounts([value for item in found for value in (item.claimed, item.lower)], 8.0, 192.0)
+    axis = charts.amounts([value for item in found for value in (item.claimed, item.lower)], 8.0, 192.0)
     columns = (
         Column("case"),
         Column("verdict"),
-        Column("bracket", drawn=charts.strip_axis(scale)),
+        Column("bracket", drawn=charts.strip_axis(axis)),
         Column("certified ε above", number=True),
         Column("claimed ε", number=True),
         Column("δ", number=True),
@@ -71,24 +71,24 @@ def _court(index: int, court: Court) -> Table:
         refuted = item.verdict == "refuted"
         verdict = item.verdict if item.verdict == ruling.expected else f"{item.verdict}, NOT {ruling.expected}"
         cells = (
-            Cell(ruling.name),
-            Cell(verdict, bad=refuted),
-            Cell(drawn=charts.strip(item.lower, item.claimed, scale, refuted)),
-            Cell(epsilon(item.lower, up=False)),
-            Cell(epsilon(item.claimed)),
-            Cell(f"{item.delta:g}"),
-            Cell(f"{item.runs}"),
-            Cell(ruling.claim),
-            Cell(ruling.source),
+            TableCell(ruling.name),
+            TableCell(verdict, bad=refuted),
+            TableCell(drawn=charts.strip(item.lower, item.claimed, axis, refuted)),
+            TableCell(epsilon(item.lower, up=False)),
+            TableCell(epsilon(item.claimed)),
+            TableCell(f"{item.delta:g}"),
+            TableCell(f"{item.runs}"),
+            TableCell(ruling.claim),
+            TableCell(ruling.source),
         )
         rows.append(cells)
     return Table(f"court-{index}", "Cases of the soundness court; the headings sort", columns, tuple(rows))
 
 
-def _plain(index: int, title: str, item: Plain) -> Table:
+def _plain(index: int, title: str, item: Measurements) -> Table:
     numbers = [all(digits(row[place]) for row in item.rows) for place in range(len(item.columns))]
     columns = tuple(Column(name, number=number) for name, number in zip(item.columns, numbers, strict=True))
-    return Table(f"plain-{index}", title, columns, tuple(tuple(map(Cell, row)) for row in item.rows))
+    return Table(f"plain-{index}", title, columns, tuple(tuple(map(TableCell, row)) for row in item.rows))
 
 
 def _refuting(courts: Iterable[Court]) -> dict[str, list[str]]:

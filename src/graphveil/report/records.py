@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphveil.bench import kept
-from graphveil.bench.kept import Line, half_width
+from graphveil.bench.kept import KeptLine, half_width
 from graphveil.core import InvalidInput
 from graphveil.evidence.court import Court
 
@@ -49,7 +49,7 @@ class Attacked:
 
 
 @dataclass(frozen=True)
-class Plain:
+class Measurements:
     """Measurements of another shape: columns, and cells as text."""
 
     columns: tuple[str, ...]
@@ -60,10 +60,10 @@ class Plain:
 class Records:
     """All that was read, by the title of its file, in the order given."""
 
-    tables: dict[str, list[Line]] = field(default_factory=dict)
+    tables: dict[str, list[KeptLine]] = field(default_factory=dict)
     attacks: dict[str, list[Attacked]] = field(default_factory=dict)
     courts: dict[str, Court] = field(default_factory=dict)
-    plain: dict[str, Plain] = field(default_factory=dict)
+    plain: dict[str, Measurements] = field(default_factory=dict)
 
     def titles(self) -> list[str]:
         """Of everything held."""
@@ -207,7 +207,7 @@ def _number(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _plain(held: Any) -> Plain:
+def _plain(held: Any) -> Measurements:
     """Entries of any other shape, one row each; what they nest becomes columns."""
     entries = held
     if isinstance(held, dict):
@@ -217,7 +217,7 @@ def _plain(held: Any) -> Plain:
         raise ValueError("a file must hold a list of entries with names, or a table of graphveil")
     flat = [_flat(item) for item in entries]
     columns = tuple(dict.fromkeys(key for item in flat for key in item))
-    return Plain(columns, tuple(tuple(item.get(key, "") for key in columns) for item in flat))
+    return Measurements(columns, tuple(tuple(item.get(key, "") for key in columns) for item in flat))
 
 
 def _flat(item: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

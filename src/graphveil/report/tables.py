@@ -19,7 +19,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """Text, `more` in small print after it, or a drawing."""
 
     text: str = ""
@@ -35,7 +35,7 @@ class Table:
     id: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
 
     def used(self) -> Table:
         """Without the columns that say nothing."""

@@ -9,8 +9,6 @@ one may be too high. A finding is kept, as records are, when code changes; witho
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable
 from contextlib import closing
@@ -18,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.bench.spec import Delta, Epsilon, Model, Spec, Task
-from graphveil.core import Reading, Unit, rounded
+from graphveil.bench.spec import Claimed, Model, Spec, Task, digest
+from graphveil.core import rounded
 from graphveil.evidence import sound_cases as upheld
 from graphveil.evidence.audit import Claim, judge
 from graphveil.planning import Terms, planned
@@ -35,15 +33,8 @@ FOLDER = "audits"
 """Where audits lie in the folder of an experiment's records."""
 
 
-class LineClaim(Model):
+class LineClaim(Claimed):
     """What a line of a table claims: two lines on different datasets may claim the same."""
-
-    method: str
-    params: dict[str, Any]
-    unit: Unit
-    reading: Reading
-    epsilon: Epsilon
-    delta: Delta
 
     @classmethod
     def of(cls, task: Task) -> LineClaim:
@@ -52,8 +43,7 @@ class LineClaim(Model):
 
     def key(self) -> str:
         """SHA-256 of the claim."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest(self.model_dump(mode="json"))
 
 
 class Audit(Model):

@@ -19,7 +19,7 @@ Width = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class KeptLine(BaseModel):
-    """One line of a table (`table.Row`) in what is shown of it. The last block is absent in older files."""
+    """One line of a table in what is read back of it (`table.Row` has more). Older files lack the last block."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

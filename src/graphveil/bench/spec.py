@@ -91,12 +91,15 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Task(Model):
-    """One training run, fully described: two equal tasks give the same result."""
+def digest(content: Any) -> str:
+    """SHA-256 of canonical JSON."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
-    dataset: str
-    split: Split
-    seed: Seed
+
+class Claimed(Model):
+    """What is claimed of a training, on whatever graph."""
+
     method: str
     params: dict[str, Any]
     """Every hyper-parameter, defaults included, so that a changed default is another task."""
@@ -104,6 +107,14 @@ class Task(Model):
     reading: Reading
     epsilon: Epsilon
     delta: Delta
+
+
+class Task(Claimed):
+    """One training run, fully described: two equal tasks give the same result."""
+
+    dataset: str
+    split: Split
+    seed: Seed
     test_on: tuple[str, ...] = ()
     """Other graphs on which the trained model predicts, each with a budget of its own at the same epsilon and delta."""
 
@@ -112,9 +123,7 @@ class Task(Model):
 
         A field with a default came later; as long as it is not used the task keeps the name that it had before.
         """
-        content = {"schema": SCHEMA, "task": self.model_dump(mode="json", exclude_defaults=True)}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest({"schema": SCHEMA, "task": self.model_dump(mode="json", exclude_defaults=True)})
 
 
 class Entry(Model):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from json import dumps
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
+
+from pydantic import ConfigDict
 
 from graphveil.bench import audits, kept, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
@@ -29,9 +30,8 @@ Runs = dict[int, Result]
 """The results of one grid point, by seed."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line: ours over the seeds, and what was published. Scores are fractions; `None` is unknown.
+class Row(KeptLine):
+    """One line in full: ours over the seeds, and what was published. Scores are fractions; `None` is unknown.
 
     `dataset` reads "a -> b" where a model of a is tested on all of b; the epsilons are then those of b.
     `validation` (on a), `test` and all that follows from them are in `metric`.
@@ -44,37 +44,13 @@ class Row:
     without a result.
     """
 
-    dataset: str
-    split: str
-    method: str
-    unit: str
-    reading: str
-    epsilon: float
-    delta: float
-    selection: str
-    params: dict[str, Any]
-    tuned: dict[str, Any]
-    seeds: int
-    metric: str
+    model_config = ConfigDict(extra="forbid")
+
     validation: float | None
-    test: float | None
-    std: float | None
     stderr: float | None
-    interval: float | None
     best: float | None
     best_seed: int | None
-    certificate_epsilon: float | None
-    sound_epsilon: float | None
-    soundness: str
-    audited: float | None
-    audit: str
-    published: float | None
-    source: str
     difference: float | None
-    seconds: float | None
-    peak_mb: float | None
-    failed: int
-    failure: str
 
 
 def summarise(spec: Spec, records: Iterable[Record], findings: Mapping[str, Finding] = NOTHING) -> list[Row]:
@@ -100,7 +76,7 @@ def recorded(name: str, out: Path) -> tuple[Spec, list[Row]]:
 def show(rows: Sequence[Row], json: bool = False) -> str:
     """The rows as an aligned table in plain text, scores in percent, or as JSON."""
     if json:
-        return dumps(plain([asdict(row) for row in rows]), indent=1, sort_keys=True, allow_nan=False)
+        return dumps(plain([row.model_dump() for row in rows]), indent=1, sort_keys=True, allow_nan=False)
     lines = [_line(row) for row in rows]
     widths = {title: max(len(title), *(len(line[title]) for line in lines)) for title in _used(lines)}
     head, rule = {title: title for title in widths}, {title: "-" * width for title, width in widths.items()}
@@ -194,7 +170,7 @@ def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
 def write(rows: Sequence[Row], path: Path) -> None:
     """The rows as JSON with sorted keys, for keeping as evidence."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, plain([asdict(row) for row in rows]))
+    write_whole(path, plain([row.model_dump() for row in rows]))
 
 
 def _row(

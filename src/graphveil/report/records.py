@@ -115,7 +115,7 @@ def _add_runs(found: Records, folder: Path, name: str) -> None:
 
     spec, rows = table.recorded(name, folder)
     title = spec.title if spec.title not in found.titles() else f"{spec.title}, {folder}"
-    found.tables[title] = kept.LINES.validate_json(table.show(rows, json=True))
+    found.tables[title] = list(rows)
 
 
 def _add(found: Records, title: str, file: Path) -> None:

@@ -1009,6 +1009,7 @@ def _graph(
 ) -> Graph:
     """A named dataset, or the user's own tables or packed graph (split as asked unless they say how)."""
     import graphveil as gv
+    from graphveil.datasets.source import drawn
 
     if sum(given is not None for given in (dataset, edges, packed)) != 1:
         raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes, or with --packed")
@@ -1017,11 +1018,7 @@ def _graph(
     graph = _own_graph(edges, nodes, packed, directed, clean)
     if graph.split != "none" or split in (None, "none"):
         return graph
-    if split == "per_class":
-        return graph.per_class_split(seed=seed)
-    if split == "random":
-        return graph.random_split(seed=seed)
-    raise gv.InvalidInput(f"your own graph has no {split!r} split; use random or per_class, or a split column")
+    return drawn(graph, split, seed)
 
 
 def _graph_beside(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from graphveil import datasets
 from graphveil.core import InvalidInput
+from graphveil.datasets.source import DRAWN, TWO_GRAPHS, SplitName, drawn
 
 
 def test_no_name_is_lost() -> None:
@@ -48,6 +50,19 @@ def test_a_typo_is_answered_with_close_names(typo: str, meant: str) -> None:
 def test_an_unknown_split_lists_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="use one of: random, per_class"):
         datasets.load("social", split="public")
+
+
+def test_every_name_of_a_split_is_one_that_datasets_take() -> None:
+    known = {split for row in datasets.describe() for split in row["splits"]} | {"random_80_20", *TWO_GRAPHS}
+    assert known == set(get_args(SplitName))
+
+
+@pytest.mark.parametrize("split", DRAWN)
+def test_any_graph_is_split_as_a_dataset_is(split: str) -> None:
+    own = datasets.load("social")
+    assert drawn(own, split, 3).split_hash() == datasets.load("social", split=split, seed=3).split_hash()
+    with pytest.raises(InvalidInput, match="has no split 'public'; use one of: random, random_80_20, per_class"):
+        drawn(own, "public", 0)
 
 
 @pytest.mark.parametrize("split", ["random", "per_class", "two_graphs"])

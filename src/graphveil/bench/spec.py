@@ -30,6 +30,7 @@ from pydantic import (
 
 from graphveil import datasets, discover
 from graphveil.core import InvalidInput, Reading, Unit, Unsupported
+from graphveil.datasets.source import TWO_GRAPHS, SplitName
 from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 
@@ -74,7 +75,6 @@ Epsilon = Annotated[Number, Field(gt=0)]
 Delta = Annotated[float, Field(strict=True, gt=0, lt=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 Dataset = Annotated[str, AfterValidator(_known_dataset)]
-Split = Literal["random", "random_80_20", "public", "per_class", "two_graphs", "two_graphs_exchanged"]
 Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
 Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
@@ -113,7 +113,7 @@ class Task(Claimed):
     """One training run, fully described: two equal tasks give the same result."""
 
     dataset: str
-    split: Split
+    split: SplitName
     seed: Seed
     test_on: tuple[str, ...] = ()
     """Other graphs on which the trained model predicts, each with a budget of its own at the same epsilon and delta."""
@@ -134,7 +134,7 @@ class Entry(Model):
     params: dict[str, Any] = {}
     grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     datasets: Datasets | None = None
-    split: Split | None = None
+    split: SplitName | None = None
     unit: Unit | None = None
     readings: Readings | None = None
     epsilons: Epsilons | None = None
@@ -264,8 +264,8 @@ class Spec(Model):
 
     title: str
     datasets: Datasets
-    split: Split = "random"
-    splits: dict[Dataset, Split] = {}
+    split: SplitName = "random"
+    splits: dict[Dataset, SplitName] = {}
     """Datasets whose split is another one than `split`."""
     test_on: Datasets = ()
     """Other graphs: every model predicts all their labelled nodes too, which gives them lines of their own."""
@@ -322,7 +322,7 @@ class Spec(Model):
 
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
-        kind, two = discover.method(cell.entry.name), self.split_of(cell).startswith("two_graphs")
+        kind, two = discover.method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
         if two and kind.reads.stored:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
         if not two and kind.needs_public:
@@ -389,7 +389,7 @@ class Spec(Model):
             test_on=self.test_on,
         )
 
-    def split_of(self, cell: Cell) -> Split:
+    def split_of(self, cell: Cell) -> SplitName:
         """The entry's own split, else that of the dataset, else that of the experiment."""
         return cell.entry.split or self.splits.get(cell.dataset, self.split)
 

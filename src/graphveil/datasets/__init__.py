@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.core import InvalidInput
-from graphveil.datasets.source import DatasetSource
+from graphveil.datasets.source import TWO_GRAPHS, DatasetSource, drawn
 from graphveil.graph.graph import Graph
 
 __all__ = ["describe", "load", "names", "num_nodes", "require_split"]
-
-_FIFTH = "_80_20"
-_EXCHANGED = "_exchanged"
 
 _TWO_GRAPHS = {"computers": (2500, 3000, 3000), "rutgers89": (10_010, 8009, 2002), "credit": (10_818, 7500, 7500)}
 """Private, query and test nodes of PrivGNN's paper (Olatunji et al. 2023, Table 11 and appendix F).
@@ -44,22 +41,20 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
         raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
     require_split(key, split)
     source = sources[key]
-    if split.removesuffix(_EXCHANGED) == "two_graphs":
+    if split in TWO_GRAPHS:
         half = source.nodes // 2
         sizes = _TWO_GRAPHS.get(key, (half, (source.nodes - half) // 2, (source.nodes - half) // 2))
-        exchanged = split.endswith(_EXCHANGED)
+        exchanged = split == "two_graphs_exchanged"
         return source.open(key, root)[0].split_public(*sizes, seed, balanced=key in _BALANCED, exchanged=exchanged)
     graph, public = source.open(key, root)
     if split == "public" and public is not None:
         return public(seed)
-    if split == "per_class":
-        return graph.per_class_split(seed=seed)
-    return graph.random_split(0.7, 0.1, 0.2, seed) if split.endswith(_FIFTH) else graph.random_split(seed=seed)
+    return drawn(graph, split, seed)
 
 
 def require_split(name: str, split: str) -> None:
     """Refuse a split that the dataset `name` does not have, without opening it."""
-    known = (*_sources()[name].splits, f"random{_FIFTH}", "two_graphs", f"two_graphs{_EXCHANGED}")
+    known = (*_sources()[name].splits, "random_80_20", *TWO_GRAPHS)
     if split not in known:
         raise InvalidInput(f"dataset {name!r} has no split {split!r}; use one of: {', '.join(known)}")
 

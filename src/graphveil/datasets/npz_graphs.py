@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphveil.datasets.source import SplitName
 from graphveil.datasets.stored import Stored
 
 
-def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[str, ...]) -> Stored:
+def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[SplitName, ...]) -> Stored:
     def read(root: str) -> Any:
         from torch_geometric.datasets import FacebookPagePage
 
@@ -28,7 +29,7 @@ def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[str,
     )
 
 
-_BOTH = ("random", "per_class")
+_BOTH: tuple[SplitName, ...] = ("random", "per_class")
 
 SOURCES = {
     "rutgers89": _source("Facebook100", "Facebook100/Rutgers89", 20_021, 609_731, _BOTH),

@@ -6,8 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+from graphveil.core import InvalidInput
 from graphveil.graph.graph import Graph
+
+SplitName = Literal["random", "random_80_20", "public", "per_class", "two_graphs", "two_graphs_exchanged"]
+"""How a graph can be split, by name; `datasets.load` says what each is."""
+DRAWN: tuple[SplitName, ...] = ("random", "random_80_20", "per_class")
+"""Splits that a seed draws of any graph with enough labels."""
+TWO_GRAPHS: tuple[SplitName, ...] = ("two_graphs", "two_graphs_exchanged")
+"""A private graph with a public one beside it."""
 
 PublicSplit = Callable[[int], Graph]
 """The graph under the dataset's own split; the seed chooses where there are several."""
@@ -23,7 +32,7 @@ class DatasetSource(ABC):
     origin: str
     nodes: int
     edges: int
-    splits: tuple[str, ...]
+    splits: tuple[SplitName, ...]
 
     @abstractmethod
     def present(self, root: str | Path | None) -> bool:
@@ -53,3 +62,15 @@ class Generated(DatasetSource):
         """Make it."""
         graph, split = self.make(), self.public
         return graph, None if split is None else lambda seed: split(graph, seed)
+
+
+def drawn(graph: Graph, split: str, seed: int) -> Graph:
+    """The graph under one of the splits `DRAWN`."""
+    if split == "per_class":
+        return graph.per_class_split(seed=seed)
+    if split == "random_80_20":
+        return graph.random_split(0.7, 0.1, 0.2, seed)
+    if split == "random":
+        return graph.random_split(seed=seed)
+    known = ", ".join(DRAWN)
+    raise InvalidInput(f"your own graph has no split {split!r}; use one of: {known}; or give it a split column")

@@ -182,7 +182,7 @@ def test_packaged_experiments_are_valid(name: str) -> None:
 
 
 def test_the_name_of_a_task_never_changes() -> None:
-    task = spec.Task(
+    task = spec.BenchTask(
         dataset="social",
         split="random",
         seed=3,
@@ -200,7 +200,7 @@ def test_the_name_of_a_task_never_changes() -> None:
     assert task.key() == hashlib.sha256(text.encode()).hexdigest()
     assert task.model_copy(update={"params": {"clip": 0.1, "steps": 3}}).key() == task.key()
     assert task.model_copy(update={"seed": 4}).key() != task.key()
-    assert spec.Task.model_validate_json(task.model_dump_json()) == task
+    assert spec.BenchTask.model_validate_json(task.model_dump_json()) == task
 
 
 def test_whole_and_decimal_numbers_are_one_task(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_grid_may_be_charged_as_one_run(tmp_path: Path) -> None:
     assert [(p["learning_rate"], p["clip"]) for p in best.params["candidates"]] == [
         (16.0, 0.1), (16.0, 1.0), (32.0, 0.1), (32.0, 1.0)
     ]  # fmt: skip
-    assert spec.Task.model_validate_json(best.model_dump_json()) == best
+    assert spec.BenchTask.model_validate_json(best.model_dump_json()) == best
 
 
 def test_a_search_that_cannot_be_charged_is_refused(tmp_path: Path) -> None:

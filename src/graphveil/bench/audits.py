@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.bench.spec import Claimed, Model, Spec, Task, digest
+from graphveil.bench.spec import BenchTask, Claimed, Model, Spec, digest
 from graphveil.core import rounded
 from graphveil.evidence import sound_cases as upheld
 from graphveil.evidence.audit import Claim, judge
@@ -37,7 +37,7 @@ class LineClaim(Claimed):
     """What a line of a table claims: two lines on different datasets may claim the same."""
 
     @classmethod
-    def of(cls, task: Task) -> LineClaim:
+    def of(cls, task: BenchTask) -> LineClaim:
         """The claim of a training run."""
         return cls(**{name: getattr(task, name) for name in cls.model_fields})
 

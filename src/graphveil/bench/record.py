@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from graphveil.bench.spec import SCHEMA, Model, Number, Task
+from graphveil.bench.spec import SCHEMA, BenchTask, Model, Number
 from graphveil.core import InvalidInput, Unit
 from graphveil.graph.graph import Graph
 from graphveil.release.certificate import Certificate
@@ -93,7 +93,7 @@ class Record(Model):
     """A finished task: its result, or why there is none."""
 
     schema_version: int
-    task: Task
+    task: BenchTask
     result: Result | None
     failure: str = ""
     seconds: float

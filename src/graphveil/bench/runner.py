@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from graphveil import datasets, discover
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
-from graphveil.bench.spec import SCHEMA, Metric, Spec, Task
+from graphveil.bench.spec import SCHEMA, BenchTask, Metric, Spec
 from graphveil.core import GraphveilError
 from graphveil.graph.graph import Graph
 from graphveil.release.release import Release
@@ -59,7 +59,7 @@ def run_many(
     return [[records[key] for key in tasks] for tasks in listed]
 
 
-def _stream(pending: Sequence[Task], out: Path, engine: Engine, label: str) -> Iterator[Record]:
+def _stream(pending: Sequence[BenchTask], out: Path, engine: Engine, label: str) -> Iterator[Record]:
     """The records of all tasks, as they get done."""
     with engine.opened(), closing(engine.stream(_finish, out, pending)) as done:
         for _ in track(range(len(pending)), label):
@@ -90,11 +90,11 @@ def progress_of(spec: Spec, *, out: Path) -> dict[str, Any]:
     return {"title": spec.title, "tasks": len(tasks), "done": done, "failed": len(records) - done, "hours": hours}
 
 
-def _by_key(spec: Spec, quick: bool = False) -> dict[str, Task]:
+def _by_key(spec: Spec, quick: bool = False) -> dict[str, BenchTask]:
     return {task.key(): task for task in spec.tasks(quick)}
 
 
-def _held(tasks: Mapping[str, Task], metric: Metric, out: Path) -> dict[str, Record]:
+def _held(tasks: Mapping[str, BenchTask], metric: Metric, out: Path) -> dict[str, Record]:
     known = {key: _read(out, task) for key, task in tasks.items()}
     return {key: record for key, record in known.items() if record is not None and _measured(record, metric)}
 
@@ -104,7 +104,7 @@ def _measured(record: Record, metric: Metric) -> bool:
     return record.result is None or getattr(record.result.test, metric) is not None
 
 
-def _read(out: Path, task: Task) -> Record | None:
+def _read(out: Path, task: BenchTask) -> Record | None:
     """The record of `task`, unless it is missing, damaged, or of another schema."""
     try:
         record = Record.model_validate_json(_place(out, task).read_bytes())
@@ -113,7 +113,7 @@ def _read(out: Path, task: Task) -> Record | None:
     return record if record.schema_version == SCHEMA and record.task == task else None
 
 
-def _finish(out: Path, task: Task) -> Record:
+def _finish(out: Path, task: BenchTask) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
     forget_peak()
     result, failure, seconds = _attempt(task)
@@ -139,7 +139,7 @@ def _write(out: Path, record: Record) -> None:
     write_whole(_place(out, record.task), record.model_dump(mode="json"), private=True)
 
 
-def _attempt(task: Task) -> tuple[Result | None, str, float]:
+def _attempt(task: BenchTask) -> tuple[Result | None, str, float]:
     """The result or the reason of the failure, and the seconds it took."""
     start = time.perf_counter()
     try:
@@ -162,7 +162,7 @@ def _said(error: Exception) -> str:
     return f"{said} ({Path(last.filename).name}, line {last.lineno})"
 
 
-def _train(graph: Graph, task: Task) -> Release:
+def _train(graph: Graph, task: BenchTask) -> Release:
     kind = discover.method(task.method).__name__
     return train(
         graph,
@@ -175,7 +175,7 @@ def _train(graph: Graph, task: Task) -> Release:
     )
 
 
-def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
+def _elsewhere(release: Release, graph: Graph, task: BenchTask) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
     if release.method.reads.stored:
         there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
@@ -187,7 +187,7 @@ def _elsewhere(release: Release, graph: Graph, task: Task) -> Elsewhere:
     return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=quality_of(predicted, graph, graph.y >= 0))
 
 
-def seed_for(graph: Graph, task: Task) -> int:
+def seed_for(graph: Graph, task: BenchTask) -> int:
     """A seed of its own for another graph: the noise of training must not come again there."""
     return int.from_bytes(hashlib.sha256(f"{task.seed} {graph.name}".encode()).digest()[:7])
 
@@ -204,5 +204,5 @@ def _other_graph(name: str) -> Graph:
     return datasets.load(name, split="random", seed=0)
 
 
-def _place(out: Path, task: Task) -> Path:
+def _place(out: Path, task: BenchTask) -> Path:
     return out / f"{task.key()}.json"

@@ -109,7 +109,7 @@ class Claimed(Model):
     delta: Delta
 
 
-class Task(Claimed):
+class BenchTask(Claimed):
     """One training run, fully described: two equal tasks give the same result."""
 
     dataset: str
@@ -372,11 +372,11 @@ class Spec(Model):
         names = tuple(dict.fromkeys(name for entry in entries for name in entry.datasets or ()))
         return self.model_copy(update={"datasets": names, "methods": tuple(entries)}) if names else None
 
-    def task(self, cell: Cell, point: Method, seed: int) -> Task:
+    def task(self, cell: Cell, point: Method, seed: int) -> BenchTask:
         """The run of one grid point of `cell` under one seed."""
         described = point.describe()
         described.pop("kind")
-        return Task(
+        return BenchTask(
             dataset=cell.dataset,
             split=self.split_of(cell),
             seed=seed,
@@ -397,7 +397,7 @@ class Spec(Model):
         """Delta for one dataset."""
         return datasets.num_nodes(dataset) ** -1.1 if self.delta == "n^-1.1" else float(self.delta)
 
-    def tasks(self, quick: bool = False) -> list[Task]:
+    def tasks(self, quick: bool = False) -> list[BenchTask]:
         """Every run, each once, those on the same graph together so that it is loaded once."""
         found = [
             self.task(cell, point, seed)

@@ -45,7 +45,9 @@ def main() -> None:
         found = finding("canary_edge", scores, claim.epsilon, DELTA, law=claim.law)
         print(f"{name:<28} {measured[name]:6.1f} s   {found}", flush=True)
     start = time.perf_counter()
-    found = gv.audit(method, replace(graph), epsilon=EPSILON, delta=DELTA, unit="edge", engine=Local(given.jobs))
+    found = gv.audit(
+        method, replace(graph), epsilon=EPSILON, delta=DELTA, unit="edge", compute=gv.Compute(jobs=given.jobs)
+    )
     measured["audit"] = time.perf_counter() - start
     print(f"{'audit':<28} {measured['audit']:6.1f} s   {found}")
     if given.results is not None:

@@ -792,19 +792,19 @@ def bench_run(
     """
     from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load_many
-    from graphveil.runtime.engine import engine_of
+    from graphveil.runtime.compute import Compute
 
     wanted = load_many(specs, datasets=None if datasets is None else [name.strip() for name in datasets.split(",")])
     # As given: --datasets may leave one of several, and the folder stays a folder.
     several = len(set(specs)) > 1 or "all" in specs
     files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
-    workers = engine_of(engine, jobs)
+    workers = Compute(engine=engine, jobs=jobs)
     for name, file in files.items():
         _require_files(None, file)
         if (quick or datasets is not None) and file is not None and file.exists():
             table.require_no_loss(wanted[name], file, quick)
     with _resumable(out), _progress(quiet):
-        found = runner.run_many(list(wanted.values()), out=out, engine=workers, quick=quick)
+        found = runner.run_many(list(wanted.values()), out=out, compute=workers, quick=quick)
     tables = {}
     for (name, spec), records in zip(wanted.items(), found, strict=True):
         tables[name] = table.summarise(spec, records, audits.by_claim(audits.finished(spec, out=out)))
@@ -850,11 +850,11 @@ def bench_audit(
     """
     from graphveil.bench import audits
     from graphveil.bench.spec import load
-    from graphveil.runtime.engine import engine_of
+    from graphveil.runtime.compute import Compute
 
-    wanted, workers = load(spec), engine_of(engine, jobs)
+    wanted, workers = load(spec), Compute(engine=engine, jobs=jobs)
     with _resumable(out), _progress(quiet):
-        rows = [audit.row() for audit in audits.run(wanted, out=out, engine=workers, runs=runs)]
+        rows = [audit.row() for audit in audits.run(wanted, out=out, compute=workers, runs=runs)]
     _print_rows(rows, as_json)
     if any(row["verdict"] == "refuted" for row in rows):
         raise typer.Exit(3)

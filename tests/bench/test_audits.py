@@ -17,7 +17,7 @@ from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods import Gap
-from graphveil.runtime.engine import Local
+from graphveil.runtime.compute import Compute
 
 GAP = {"name": "gap", "params": {"hidden": 4, "head": 4, "epochs": 2}}
 RUNS = 60
@@ -59,7 +59,7 @@ def test_lower_bounds_are_kept_and_stand_beside_the_claim(tmp_path: Path) -> Non
 def test_workers_change_nothing_and_damage_is_noticed(tmp_path: Path) -> None:
     spec = make(epsilons=[4, 8])
     alone = audits.run(spec, out=tmp_path / "1", runs=RUNS)
-    assert audits.run(spec, out=tmp_path / "2", engine=Local(2), runs=RUNS) == alone
+    assert audits.run(spec, out=tmp_path / "2", compute=Compute(jobs=2), runs=RUNS) == alone
     path = tmp_path / "1" / "audits" / f"{alone[0].claim.key()}.json"
     whole = path.read_text()
     for damaged in ("1", '"much"', "null"):

@@ -28,7 +28,8 @@ from graphveil.bench.record import Record, _precision, quality_of
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
 from graphveil.core import GraphveilError, InvalidInput
-from graphveil.runtime.engine import Local, Ray
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.engine import Local, using
 
 
 def make(*methods: dict[str, Any], **changes: Any) -> Spec:
@@ -164,7 +165,7 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
     )
     spec = make(*methods, datasets=["social"])
     alone = runner.run(spec, out=tmp_path / "1")
-    together = runner.run(spec, out=tmp_path / "2", engine=Local(2))
+    together = runner.run(spec, out=tmp_path / "2", compute=Compute(jobs=2))
     assert [timeless(record) for record in alone] == [timeless(record) for record in together]
     assert stamps(tmp_path / "1").keys() == stamps(tmp_path / "2").keys()
 
@@ -174,7 +175,7 @@ def test_ray_gives_the_records_of_one_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")
     spec = make({"name": "dpsgd", "params": {"steps": 5}}, {"label": "tuned", **TUNED}, seeds=[0, 1])
     alone = runner.run(spec, out=tmp_path / "1")
-    cluster = runner.run(spec, out=tmp_path / "2", engine=Ray())
+    cluster = runner.run(spec, out=tmp_path / "2", compute=Compute(engine="ray"))
     assert [timeless(record) for record in alone] == [timeless(record) for record in cluster]
 
 
@@ -247,8 +248,8 @@ def test_a_lost_worker_is_said_in_a_sentence(tmp_path: Path) -> None:
             yield from ()
             raise BrokenProcessPool("killed")
 
-    with pytest.raises(GraphveilError, match="fewer --jobs"):
-        runner.run(make(), out=tmp_path, engine=Broken())
+    with using(Broken()), pytest.raises(GraphveilError, match="fewer --jobs"):
+        runner.run(make(), out=tmp_path)
 
 
 def test_what_experiments_share_is_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -539,4 +540,5 @@ def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> No
     del old["result"]["val"]["precision"], old["result"]["test"]["precision"]
     path.write_text(json.dumps(old))
     asking = make(seeds=[0], metric="precision")
-    assert runner.run(asking, out=here, engine=Away()) == runner.finished(asking, out=here)
+    with using(Away()):
+        assert runner.run(asking, out=here) == runner.finished(asking, out=here)

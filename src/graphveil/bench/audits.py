@@ -22,7 +22,8 @@ from graphveil.evidence import sound_cases as upheld
 from graphveil.evidence.audit import Claim, judge
 from graphveil.planning import Terms, planned
 from graphveil.release.finding import Finding
-from graphveil.runtime.engine import HERE, Engine
+from graphveil.runtime.compute import Compute, using_compute
+from graphveil.runtime.engine import present_engine
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import track
 
@@ -77,7 +78,7 @@ def claims(spec: Spec) -> list[LineClaim]:
     return list({claim.key(): claim for claim in found if claim.epsilon < math.inf}.values())
 
 
-def run(spec: Spec, *, out: Path, engine: Engine = HERE, runs: int = RUNS) -> list[Audit]:
+def run(spec: Spec, *, out: Path, compute: Compute | None = None, runs: int = RUNS) -> list[Audit]:
     """Attack every claim of `spec` that has no finding of so many runs in `out` yet; give all of them."""
     folder = out / FOLDER
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,7 +92,7 @@ def run(spec: Spec, *, out: Path, engine: Engine = HERE, runs: int = RUNS) -> li
         if (found := audit.found()) and found.runs >= enough
     }
     pending = [claim for claim in wanted if claim.key() not in done]
-    with engine.opened(), closing(engine.stream(_attack, runs, pending)) as stream:
+    with using_compute(compute), closing(present_engine().stream(_attack, runs, pending)) as stream:
         for _ in track(range(len(pending)), f"{spec.title}: audits"):
             _, audit = next(stream)
             done[audit.claim.key()] = audit

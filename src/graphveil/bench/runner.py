@@ -21,22 +21,25 @@ from graphveil.bench.spec import SCHEMA, BenchTask, Metric, Spec
 from graphveil.core import GraphveilError
 from graphveil.graph.graph import Graph
 from graphveil.release.release import Release
-from graphveil.runtime.engine import HERE, Engine
+from graphveil.runtime.compute import Compute, using_compute
+from graphveil.runtime.engine import present_engine
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import note, quiet, track
 from graphveil.training import infer, train
 
 
-def run(spec: Spec, *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True) -> list[Record]:
-    """Run every task of `spec` that has no good record in `out` yet, on `engine`; give all records.
+def run(
+    spec: Spec, *, out: Path, compute: Compute | None = None, quick: bool = False, progress: bool = True
+) -> list[Record]:
+    """Run every task of `spec` that has no good record in `out` yet, as `compute` says; give all records.
 
     `quick` runs the smallest datasets, the first seed, each method's first epsilon and at most two grid points.
     """
-    return run_many([spec], out=out, engine=engine, quick=quick, progress=progress)[0]
+    return run_many([spec], out=out, compute=compute, quick=quick, progress=progress)[0]
 
 
 def run_many(
-    specs: Sequence[Spec], *, out: Path, engine: Engine = HERE, quick: bool = False, progress: bool = True
+    specs: Sequence[Spec], *, out: Path, compute: Compute | None = None, quick: bool = False, progress: bool = True
 ) -> list[list[Record]]:
     """`run` for several experiments, the records of each; a task that they share is run once."""
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,14 +57,14 @@ def run_many(
     with nullcontext() if progress else quiet():
         note(f"{label}: {total:,} tasks, {total - len(pending):,} done before, {len(pending):,} to run")
         order = sorted(pending.values(), key=lambda task: (task.dataset, task.seed))
-        for record in _stream(order, out, engine, label):
+        for record in _stream(order, out, compute, label):
             records[record.task.key()] = record
     return [[records[key] for key in tasks] for tasks in listed]
 
 
-def _stream(pending: Sequence[BenchTask], out: Path, engine: Engine, label: str) -> Iterator[Record]:
+def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, label: str) -> Iterator[Record]:
     """The records of all tasks, as they get done."""
-    with engine.opened(), closing(engine.stream(_finish, out, pending)) as done:
+    with using_compute(compute), closing(present_engine().stream(_finish, out, pending)) as done:
         for _ in track(range(len(pending)), label):
             try:
                 _, record = next(done)

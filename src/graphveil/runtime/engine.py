@@ -126,10 +126,15 @@ def using(engine: Engine) -> Iterator[None]:
             _current.reset(token)
 
 
+def present_engine() -> Engine:
+    """Where pieces of work run here."""
+    return _current.get()
+
+
 def each(work: Work[S, T, R], shared: S, items: Sequence[T], label: str) -> list[R]:
     """The results of all items, in their order, from the present engine, with progress."""
     results: list[Any] = [None] * len(items)
-    with closing(_current.get().stream(work, shared, items)) as stream:
+    with closing(present_engine().stream(work, shared, items)) as stream:
         for _ in track(range(len(items)), label):
             place, result = next(stream)
             results[place] = result

@@ -1,28 +1,34 @@
-"""Five builds broken on purpose. Each is refuted by the auditor, or by the check that every method must pass."""
+"""Ten builds broken on purpose. Each is refuted by the auditor, or by the check that every method must pass."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import test_methods
 import torch
+from neighbours import telling
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, Floats, Plan, Query, Reading
+from graphveil.core import Adjacency, Floats, Plan, Query, Reading, State, Step, Unit
 from graphveil.evidence.bounds import finding
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import PoissonCurve
+from graphveil.methods.bases.edge_method import messages
+from graphveil.methods.bases.method import Method
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
+from graphveil.privacy.session import Session
 from graphveil.release.finding import Finding
 
 DELTA = 1e-5
@@ -41,10 +47,11 @@ def star(nodes: int = 10) -> Graph:
     return Graph(x, adj, y, 2, True, train, ~train, ~train, "star", "all train", every_id_present=True)
 
 
-def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400) -> Finding:
-    """What the auditor finds; one noisy Gaussian sum has normal evidence."""
+def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400, law: str = "") -> Finding:
+    """What the auditor finds; one noisy Gaussian sum has normal evidence, unless another law is given."""
     spent = accounting.epsilon(plan, DELTA)
-    law = "gaussian" if sum(step.times for step in plan.steps) == 1 and type(plan.steps[0].act) is Gaussian else "any"
+    once = sum(step.times for step in plan.steps) == 1 and type(plan.steps[0].act) is Gaussian
+    law = law or ("gaussian" if once else "any")
     return finding("mutant", Game(pair, method, plan).play(runs, 0), spent, DELTA, law=law)
 
 
@@ -133,3 +140,122 @@ def test_private_degree_used_in_plan(monkeypatch: pytest.MonkeyPatch, broken: bo
     monkeypatch.setattr(gv.methods.Gap, "plan", greedy)
     with pytest.raises(AssertionError):
         check(method, adjacency)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_noise_scaled_by_the_data(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """As wide as the sums themselves are, not as the clip: a graph without edges has none."""
+
+    def fitting(self: Gaussian, sealed: Sealed, query: Query, source: Stream) -> Tensor:
+        sums = self.bounded(sealed, query)
+        return source.add_gaussian(sums, self.std * max(float(sums.std()), 1e-9), unit=self.clip)
+
+    pair = Pair.without_edge(star(2), 0, 1)
+    method = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
+    plan = planned(method, pair, "edge", noise=2.0)
+    if broken:
+        monkeypatch.setattr(Gaussian, "apply", fitting)
+    assert audited(pair, method, plan, law="any").verdict == ("refuted" if broken else "consistent")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_step_released_twice_under_one_use(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """The mean of two answers has less noise than was charged."""
+
+    def twice(self: Gaussian, sealed: Sealed, query: Query, source: Stream) -> Tensor:
+        return (once(self, sealed, query, source) + once(self, sealed, query, source)) / 2
+
+    once = Gaussian.apply
+    pair = Pair.without_edge(star(), 0, 1)
+    method = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
+    plan = planned(method, pair, "edge", noise=1.0)
+    if broken:
+        monkeypatch.setattr(Gaussian, "apply", twice)
+    assert audited(pair, method, plan, runs=1000).verdict == ("refuted" if broken else "consistent")
+
+
+@dataclass(frozen=True)
+class InTwos(Method):
+    """Asks for two labels at a time while two are left."""
+
+    units = frozenset({Unit.NODE})
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        act = NoisyVotes(noise, public.num_classes)
+        return Plan(adjacency, reading, (Step("label", act, act.curve(1), 4, why="test"),))
+
+    def fit(self, session: Session) -> State:
+        told = []
+        while session.left("label") >= 2:
+            told.append(session.release("label", lambda sealed: sealed.y[sealed.public.train].expand(2, -1), uses=2))
+        return {"told": torch.cat(told)}
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_counter_that_forgets_many_uses(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    """Every call counts as one use: the search sees more answers than were planned."""
+
+    def forgetful(self: Session, name: str, query: Query, uses: int | None = None) -> Tensor:
+        answer = whole(self, name, query, uses)
+        self._used[name] -= (uses or 1) - 1
+        return answer
+
+    whole, adjacency = Session.release, Adjacency.of("node")
+    method, (_, sketch, near) = InTwos(), telling(adjacency)[0]
+    check = partial(test_methods.worst_move, method, adjacency, Reading.SOUND, method.fit, sketch, near)
+    if not broken:
+        assert check() <= 1
+        return
+    monkeypatch.setattr(Session, "release", forgetful)
+    with pytest.raises(AssertionError):
+        check()
+
+
+@dataclass(frozen=True)
+class Prior(gv.methods.DpSgd):
+    """Publishes how many validation nodes have each label, which a query brings along."""
+
+    def fit(self, session: Session) -> State:
+        seen: list[Tensor] = []
+        return {**super().fit(Peeking(session, seen)), "prior": torch.bincount(seen[0] + 1, minlength=4)}
+
+
+class Peeking(Session):
+    """Hands on what is asked, and keeps the labels of validation nodes for later."""
+
+    def __init__(self, session: Session, seen: list[Tensor]) -> None:
+        self.public, self._whole, self._seen = session.public, session, seen
+
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        def peek(sealed: Sealed, **given: Any) -> Any:
+            self._seen.append(sealed.y[sealed.public.val].clone())
+            return query(sealed, **given)
+
+        return self._whole.release(name, peek, uses)
+
+
+def test_labels_of_validation_nodes_read_at_node_level() -> None:
+    honest, broken, adjacency = gv.methods.DpSgd(steps=2), Prior(steps=2), Adjacency.of("node")
+    assert not test_methods.interference(honest, adjacency, honest.fit)
+    assert test_methods.interference(broken, adjacency, broken.fit)
+
+
+@dataclass(frozen=True)
+class Hoarder(gv.methods.Gap):
+    """Keeps private arcs where what was made of public data is kept, and finds them there in the next session."""
+
+    def fit(self, session: Session) -> State:
+        def hoard(sealed: Sealed) -> Any:
+            session.public.cache_public("arcs", lambda: torch.tensor(sealed.adj.num_arcs))
+            return messages(sealed, rows=torch.zeros(sealed.public.num_nodes, 1))
+
+        state = {"hop": session.release("hop", hoard)}
+        return {**state, "arcs": session.public.cache_public("arcs", lambda: torch.tensor(0))}
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_private_arcs_kept_across_sessions(undirected: bool) -> None:
+    honest, broken = (kind(hidden=4, head=4, epochs=2, hops=1) for kind in (gv.methods.Gap, Hoarder))
+    adjacency = Adjacency.of("edge", undirected)
+    assert not test_methods.interference(honest, adjacency, honest.fit)
+    assert test_methods.interference(broken, adjacency, broken.fit)

@@ -102,6 +102,22 @@ def test_an_interval_bounds_every_out_degree_within(curve: HeterPoissonCurve) ->
             assert (bound >= one * (1 if degree <= 40 else 0.994) - 1e-11).all()
 
 
+@pytest.mark.parametrize(
+    ("curve", "epsilon"),
+    [
+        (HeterPoissonCurve(1.0, 0.02, 90.0, 1.0, 100, 1000), 6.0),
+        (HeterPoissonCurve(1.0, 1.0, 10.0, 1.0, 11, 100, True), 520.0),
+    ],
+    ids=["its first degree", "its last degree"],
+)
+def test_a_part_of_an_interval_bounds_both_its_ends(curve: HeterPoissonCurve, epsilon: float) -> None:
+    """Parts of several degrees: out-degree 100 is the first of one that keeps less at its end, then the last of one."""
+    at = np.array([epsilon])
+    exact = term_by_term(curve, 100).deltas(at)
+    assert max(exact)[0] > 1e-9
+    assert all(bound[0] >= one[0] for bound, one in zip(curve.deltas(at), exact, strict=True))
+
+
 def parts_of(curve: HeterPoissonCurve) -> list[HeterPoissonCurve]:
     parts = curve.refine()
     assert all(isinstance(part, HeterPoissonCurve) for part in parts)

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
+from neighbours import Sketch
 
 from gaussian_mixture import GaussianMixture
-from graphveil.core import Curve, InvalidInput
+from graphveil.core import Adjacency, Curve, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoisson, HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -234,6 +236,18 @@ def test_acts_claim_every_out_degree_of_their_population() -> None:
     for sensitivity in (1.0, 3.0):
         with pytest.raises(InvalidInput, match="sensitivity 2"):
             act.curve(sensitivity)
+
+
+def test_only_training_ids_are_ever_sampled() -> None:
+    """In a complete graph, with coins that keep whoever may be kept: claims speak of as many ids as train."""
+    links = ~np.eye(9, dtype=bool)
+    graph = Sketch(links, torch.ones(9, 2), torch.arange(9) % 3, undirected=True).graph()
+    public, sealed = graph.seal(Adjacency.of("node"))
+    training = public.train.nonzero().flatten().numpy()
+    act = HeterPoisson(Gaussian(1.0), 0.5, 9.0, 1.0, len(training))
+    with sealed.opened():
+        batch = act.batch(sealed, training[:1], np.zeros(8))
+    assert sorted(batch.nodes.tolist()) == training.tolist()
 
 
 @pytest.mark.parametrize(

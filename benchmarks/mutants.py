@@ -17,6 +17,7 @@ import json
 import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,10 @@ def tested(copy: Path, tests: Sequence[str], limit: float) -> tuple[str, str]:
     except subprocess.TimeoutExpired:
         return "timeout", ""
     told = "\n".join(line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  ")))[:600]
-    return {0: "survived", 1: "killed"}.get(done.returncode, "broken"), told
+    # Compiled code that writes where it must not may end the interpreter before a test can say so.
+    return {0: "survived", 1: "killed", -signal.SIGSEGV: "killed", -signal.SIGABRT: "killed"}.get(
+        done.returncode, "broken"
+    ), told
 
 
 def copied(folder: Path) -> Path:

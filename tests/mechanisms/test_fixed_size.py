@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphveil.core import InvalidInput
 from graphveil.mechanisms.dominating_pair import DominatingPair
-from graphveil.mechanisms.fixed_size import FixedSizeCurve
+from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
+from graphveil.mechanisms.gaussian import Gaussian
 
 PAIR = DominatingPair((0.7, 0.3, 0.0), (0.5, 0.3, 0.2))
 
@@ -27,3 +29,10 @@ def test_the_worse_direction_of_the_inner_pair_is_charged(base: DominatingPair, 
         # The other half is its mirror image: H_{e^-e} = 1 - e^-e + e^-e H_{e^e}.
         mirrored = curve.deltas(np.array([-epsilon]))[0][0]
         assert mirrored == pytest.approx(1 - np.exp(-epsilon) + np.exp(-epsilon) * worst, abs=1e-12)
+
+
+def test_no_sample_is_larger_than_its_population() -> None:
+    assert FixedSize(Gaussian(4.0), 50, 50).curve(2.0).rate == 1
+    for size in (51, 0, -1):
+        with pytest.raises(InvalidInput, match=r"1\.\.50"):
+            FixedSize(Gaussian(4.0), size, 50)

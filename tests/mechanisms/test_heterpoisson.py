@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import torch
+from neighbours import Sketch
 
 from gaussian_mixture import GaussianMixture
-from graphveil.core import Curve, InvalidInput
+from graphveil.core import Adjacency, Curve, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -100,6 +102,22 @@ def test_an_interval_bounds_every_out_degree_within(curve: HeterPoissonCurve) ->
         for bound, one in zip(whole, exact.deltas(EPSILONS), strict=True):
             # Our own curve lies up to half a per cent above the exact one.
             assert (bound >= one * (1 if degree <= 40 else 0.994) - 1e-11).all()
+
+
+@pytest.mark.parametrize(
+    ("curve", "epsilon"),
+    [
+        (HeterPoissonCurve(1.0, 0.02, 90.0, 1.0, 100, 1000), 6.0),
+        (HeterPoissonCurve(1.0, 1.0, 10.0, 1.0, 11, 100, True), 520.0),
+    ],
+    ids=["its first degree", "its last degree"],
+)
+def test_a_part_of_an_interval_bounds_both_its_ends(curve: HeterPoissonCurve, epsilon: float) -> None:
+    """Parts of several degrees: out-degree 100 is the first of one that keeps less at its end, then the last of one."""
+    at = np.array([epsilon])
+    exact = term_by_term(curve, 100).deltas(at)
+    assert max(exact)[0] > 1e-9
+    assert all(bound[0] >= one[0] for bound, one in zip(curve.deltas(at), exact, strict=True))
 
 
 def parts_of(curve: HeterPoissonCurve) -> list[HeterPoissonCurve]:
@@ -218,6 +236,18 @@ def test_acts_claim_every_out_degree_of_their_population() -> None:
     for sensitivity in (1.0, 3.0):
         with pytest.raises(InvalidInput, match="sensitivity 2"):
             act.curve(sensitivity)
+
+
+def test_only_training_ids_are_ever_sampled() -> None:
+    """In a complete graph, with coins that keep whoever may be kept: claims speak of as many ids as train."""
+    links = ~np.eye(9, dtype=bool)
+    graph = Sketch(links, torch.ones(9, 2), torch.arange(9) % 3, undirected=True).graph()
+    public, sealed = graph.seal(Adjacency.of("node"))
+    training = public.train.nonzero().flatten().numpy()
+    act = HeterPoisson(Gaussian(1.0), 0.5, 9.0, 1.0, len(training))
+    with sealed.opened():
+        batch = act.batch(sealed, training[:1], np.zeros(8))
+    assert sorted(batch.nodes.tolist()) == training.tolist()
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,12 @@ def test_gaussian_elections() -> None:
     assert isinstance(NoisyVotes(4.0, 5, gaussian=True).curve(1), GaussianCurve)
 
 
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_nothing_finite_is_claimed_below_a_sixteenth(gaussian: bool) -> None:
+    assert not NoisyVotes(1 / 16, 3, gaussian).curve(1).infinite
+    assert NoisyVotes(1 / 16 - 2.0**-40, 3, gaussian).curve(1).infinite
+
+
 def test_votes_are_counted() -> None:
     votes = torch.tensor([[0, 1, 1], [2, 2, 0], [7, -3, 1]])
     out = NoisyVotes(1e-9, 3).apply_many(NOTHING, lambda _: votes, Seeded(0), 3)

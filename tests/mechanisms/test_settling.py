@@ -118,6 +118,20 @@ def test_a_deserted_community_can_still_be_chosen() -> None:
     assert float(np.exp(log_chances(Settling(0.1), asked, asked.home)[-1][1])) == pytest.approx(math.exp(-32), rel=1e-6)
 
 
+@pytest.mark.parametrize(("ahead", "chosen"), [(31.99, 0), (32.01, 1)])
+def test_exponents_are_cut_at_32_below_the_largest(ahead: float, chosen: int) -> None:
+    """The floor under a deserted community is what is claimed: noise of just 32 more takes a node there."""
+
+    class Ahead(Seeded):
+        def gumbel(self, count: int) -> Floats:
+            return np.where(np.arange(count) % 2 == 1, ahead, 0.0)
+
+    # Five neighbours at home count 50 noise scales.
+    star = graph_of([(0, other) for other in range(1, 6)], 6)
+    asked = Unsettled(star, np.zeros(6, np.int64), np.zeros((6, 2)), np.array([0]))
+    assert settle(Settling(0.1), asked, Ahead(0))[0] == chosen
+
+
 def test_later_nodes_hear_where_earlier_ones_have_gone() -> None:
     path = graph_of([(1, 0), (2, 1)])
     asked = Unsettled(path, np.array([0, 1, 2]), np.zeros((3, 3)), np.array([1, 2, 0]))

@@ -17,6 +17,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
+from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.methods import privgnn
 from graphveil.methods.privgnn import PrivGnn
@@ -48,15 +49,20 @@ class Listening(Session):
         return super().release(name, noted, uses)
 
 
+def without(graph: Graph, node: int) -> Sealed:
+    """The sealed graph with a private node blanked."""
+    links = graph.adj.edge_index().numpy()
+    kept = (links != node).all(axis=0)
+    x, y = graph.x.clone(), graph.y.clone()
+    x[node], y[node] = 0.0, -1
+    return Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), graph.seal(NODE)[0])
+
+
 def heard(graph: Graph, method: PrivGnn, noise: float, node: int | None) -> tuple[Tensor, list[Tensor]]:
     """All rows of a fit, with a private node blanked if one is given."""
     public, sealed = graph.seal(NODE)
     if node is not None:
-        links = graph.adj.edge_index().numpy()
-        kept = (links != node).all(axis=0)
-        x, y = graph.x.clone(), graph.y.clone()
-        x[node], y[node] = 0.0, -1
-        sealed = Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), public)
+        sealed = without(graph, node)
     session = Listening(public, sealed, method.plan(public, NODE, Reading.SOUND, noise), Seeded(3))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
@@ -74,6 +80,38 @@ def test_a_node_moves_the_rows_it_was_sampled_for_and_no_other_bit(method: PrivG
         sampled = torch.tensor([node in batch for batch in batches])
         assert sampled.any()
         assert torch.equal(here[~sampled], there[~sampled])
+
+
+class Alone(Session):
+    """Asks every query again without `node` in its samples, and keeps both answers."""
+
+    def __init__(self, node: int, *args: Any) -> None:
+        super().__init__(*args)
+        self.node = node
+        self.pairs: list[tuple[Tensor, Tensor]] = []
+
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
+        def noted(sealed: Sealed, batches: list[Tensor]) -> Tensor:
+            rows = query(sealed, batches=batches)
+            self.pairs.append((rows, query(sealed, batches=[batch[batch != self.node] for batch in batches])))
+            assert any(bool((batch == self.node).any()) for batch in batches)
+            return rows
+
+        return super().release(name, noted, uses)
+
+
+@pytest.mark.parametrize(
+    "method", [PrivGnn(queries=40, width=8, sharp=False, neighbours=20), replace(PAPER, neighbours=20)], ids=str
+)
+def test_a_sampled_node_that_is_absent_moves_no_bit(method: PrivGnn) -> None:
+    """Amplification compares a node that is not sampled with one that is not there: to teachers they are one."""
+    graph, node = pair(), 57
+    public, _ = graph.seal(NODE)
+    session = Alone(node, public, without(graph, node), method.plan(public, NODE, Reading.SOUND, 1.0), Seeded(3))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        method.fit(session)
+    assert all(torch.equal(sampled, not_sampled) for sampled, not_sampled in session.pairs)
 
 
 def test_labels_do_not_depend_on_how_queries_share_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +216,15 @@ def test_every_query_is_charged_by_its_sample() -> None:
     assert step.act.population == 2500
     assert isinstance(step.claim, PoissonCurve)
     assert (step.claim.rate, step.times) == (0.3, 500)
+
+
+@pytest.mark.parametrize("method", [PrivGnn(), PAPER], ids=["rule", "noise"])
+@pytest.mark.parametrize("noise", [0.5, 4.0, 300.0])
+def test_labels_are_told_with_the_strength_that_the_noise_is_spent_on(method: PrivGnn, noise: float) -> None:
+    act = method.plan(SIZES, NODE, Reading.SOUND, noise).steps[0].act
+    assert isinstance(act, Poisson)
+    assert isinstance(act.inner, NoisyMax | LaplaceMax)
+    assert act.inner.scale == 1 / method.spending(SIZES, noise).strength
 
 
 # --- The method at work. ---

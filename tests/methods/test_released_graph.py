@@ -18,7 +18,9 @@ from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsuppo
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
+from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges, counted
+from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.methods.bases.released_graph import Backbone, ReleasedGraph
 from graphveil.methods.edgerand import EdgeRand
@@ -51,6 +53,15 @@ def test_calibration_meets_epsilon_from_below(method: ReleasedGraph, epsilon: fl
     found = accounting.calibrate(partial(plan_of, method), epsilon, 1e-5)
     assert epsilon * 0.999 <= found.epsilon <= epsilon
     assert accounting.epsilon(plan_of(method, 1 / epsilon), 1e-9) == pytest.approx(epsilon, rel=0.02)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.25, 0.9])
+def test_lapgraph_pays_for_the_count_out_of_the_whole(share: float) -> None:
+    count, top = plan_of(LapGraph(count_share=share), 0.5).steps
+    assert isinstance(count.claim, LaplaceCurve)
+    assert isinstance(top.claim, PureCurve)
+    assert count.claim.epsilon == pytest.approx(share * 2, rel=1e-9)
+    assert top.claim.epsilon == pytest.approx((1 - share) * 2, abs=2.0**-13)
 
 
 @pytest.mark.parametrize("method", BOTH, ids=lambda method: method.name())

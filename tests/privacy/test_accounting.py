@@ -500,6 +500,14 @@ class TestComposition:
         [(curve, once)] = accounting._claims(plan_of((GaussianCurve(mu), 9), (GaussianCurve(4 * mu), 1)).steps)
         assert (curve.gdp(), once) == (pytest.approx(5 * mu, rel=1e-15), 1)
 
+    def test_steps_upwards_are_levelled_from_above(self) -> None:
+        """What rounding puts too high at one point is not taken off there: masses bound every value they came from."""
+        losses = np.arange(-60, 61) * 0.1
+        values = GaussianCurve(1.0).deltas(losses)[0].copy()
+        values[90] = values[89] * (1 + 1e-6)
+        masses = accounting._pmf(values, 60, 0.1, True)
+        assert all(masses.get_delta_for_epsilon(losses[at]) >= values[at] * (1 - 1e-12) for at in range(60, 120))
+
     def test_ten_thousand_uses_are_quick(self) -> None:
         plan = plan_of((PoissonCurve(GaussianCurve(1.0), 0.0123), 10_000))
         accounting.epsilon(plan_of((PoissonCurve(GaussianCurve(1.0), 0.1), 2)), 1e-5)  # imports are not counted

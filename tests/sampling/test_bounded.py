@@ -94,6 +94,15 @@ def test_kept_arcs_are_a_uniform_choice_of_the_seed() -> None:
     assert sum((count - 400) ** 2 for count in pairs.values()) / 400 < 45
 
 
+def test_every_source_chooses_for_itself() -> None:
+    """300 sources of the same 6 targets, one arc each: all targets are chosen, by chi-square with 5 degrees."""
+    sources = np.repeat(np.arange(6, 306), 6)
+    adj = Csr.from_edge_index(sources, np.tile(np.arange(6), 300), 306)
+    heard = cap_out_arcs(adj, 1, seed=3).in_degrees()[:6]
+    assert heard.sum() == 300
+    assert np.square(heard - 50).sum() / 50 < 25
+
+
 def test_a_seed_decides_everything() -> None:
     adj = random_adj(2)
     first, again, other = (cap_out_arcs(adj, 2, seed) for seed in (5, 5, 6))

@@ -244,7 +244,7 @@ def test_only_training_ids_are_ever_sampled() -> None:
     graph = Sketch(links, torch.ones(9, 2), torch.arange(9) % 3, undirected=True).graph()
     public, sealed = graph.seal(Adjacency.of("node"))
     training = public.train.nonzero().flatten().numpy()
-    act = HeterPoisson(Gaussian(1.0), 0.5, 9.0, 1.0, len(training))
+    act = HeterPoissonSampling(Gaussian(1.0), 0.5, 9.0, 1.0, len(training))
     with sealed.opened():
         batch = act.batch(sealed, training[:1], np.zeros(8))
     assert sorted(batch.nodes.tolist()) == training.tolist()

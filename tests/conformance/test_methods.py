@@ -469,7 +469,7 @@ def shown(public: Public) -> dict[str, Any]:
     """All that a public view holds, as plain values."""
     parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
     beside = public.require_public_graph()
-    parts |= {"beside": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None}
+    parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None}
     return {name: _plain(part) for name, part in parts.items()}
 
 

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,17 @@ def test_modules_of_a_room_do_not_import_one_another_in_a_ring() -> None:
     while free := {module for module, needs in waiting.items() if not needs & (waiting.keys() - {"discover"})}:
         waiting = {module: needs for module, needs in waiting.items() if module not in free}
     assert not waiting
+
+
+def test_one_class_name_is_one_class() -> None:
+    """A method may have its paper's name, and so may its sampling: that one has a word of its own."""
+    named = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, times in named.items() if times > 1] == []
 
 
 def test_only_accounting_composes() -> None:

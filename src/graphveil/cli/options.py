@@ -23,9 +23,6 @@ MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a met
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
-Seed = Annotated[int | None, typer.Option(help="Fixes everything, noise included: not for release.")]
-Secure = Annotated[bool, typer.Option("--secure", help="With --seed: keep the noise cryptographic.")]
-LedgerFile = Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
@@ -73,6 +70,29 @@ class InferBudgetOptions(BudgetOptions):
     """What predictions may spend."""
 
     epsilon: Annotated[float | None, typer.Option(help="Spend this on the given graph's own edges or nodes.")] = None
+
+
+@dataclass(frozen=True)
+class SpendingOptions:
+    """Where the noise of a run comes from, and who counts it."""
+
+    seed: Annotated[int | None, typer.Option(help="Fixes everything, noise included: not for release.")] = None
+    secure: Annotated[bool, typer.Option("--secure", help="With --seed: keep the noise cryptographic.")] = False
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")] = None
+
+    def arguments(self, counted: bool = True) -> dict[str, Any]:
+        """As the library takes them; of several processes one counts."""
+        import graphveil as gv
+
+        book = gv.Ledger(self.ledger) if self.ledger is not None and counted else None
+        return {"seed": self.seed, "secure": self.secure or None, "ledger": book}
+
+
+@dataclass(frozen=True)
+class InferSpendingOptions(SpendingOptions):
+    """Of predictions."""
+
+    secure: Literal[False] = False
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,12 @@ from graphveil.cli.options import (
     GraphOptions,
     InferBudgetOptions,
     InferGraphOptions,
-    LedgerFile,
+    InferSpendingOptions,
     MethodName,
     OneJobOptions,
     Quiet,
     Reading,
-    Secure,
-    Seed,
+    SpendingOptions,
     Unit,
     grouped,
 )
@@ -99,9 +98,7 @@ def train(
     budget: BudgetOptions,
     reading: Reading = "sound",
     source: GraphOptions,
-    seed: Seed = None,
-    secure: Secure = False,
-    ledger: LedgerFile = None,
+    spending: SpendingOptions,
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
     record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
     summary: Annotated[
@@ -123,22 +120,13 @@ def train(
         with joined() as crew, progress(quiet or not crew.first), workers.compute().used():
             if crew.first:
                 require_release(out)
-                require_files(out, record, summary, ledger)
+                require_files(out, record, summary, spending.ledger)
             graph = graph_of(source)
             if crew.first:
                 require_space(out, graph)
-            book = gv.Ledger(ledger) if ledger is not None and crew.first else None
+            means = spending.arguments(counted=crew.first)
             with Stopwatch() as watch:
-                release = gv.train(
-                    graph,
-                    made,
-                    unit=unit,
-                    **vars(budget),
-                    reading=reading,
-                    seed=seed,
-                    secure=secure or None,
-                    ledger=book,
-                )
+                release = gv.train(graph, made, unit=unit, reading=reading, **vars(budget), **means)
         if not crew.first:
             return
         so_far.spend(release.certificate)
@@ -167,9 +155,7 @@ def release_graph(
     budget: BudgetOptions,
     reading: Reading = "sound",
     source: EdgesGraphOptions,
-    seed: Seed = None,
-    secure: Secure = False,
-    ledger: LedgerFile = None,
+    spending: SpendingOptions,
     format: Annotated[str, typer.Option(help="Of the edge list: parquet or csv.")] = "parquet",
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -188,21 +174,13 @@ def release_graph(
     made, kind = build_method(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
     require_room(out)
-    require_files(out, ledger)
+    require_files(out, spending.ledger)
     with accountable() as so_far:
         with progress(quiet):
             graph = graph_of(source)
             require_space(out, graph)
-            released = gv.release_graph(
-                graph,
-                made,
-                unit=unit,
-                **vars(budget),
-                reading=reading,
-                seed=seed,
-                secure=secure or None,
-                ledger=None if ledger is None else gv.Ledger(ledger),
-            )
+            means = spending.arguments()
+            released = gv.release_graph(graph, made, unit=unit, reading=reading, **vars(budget), **means)
         so_far.spend(released.certificate)
         so_far.keep(partial(released.save, format=kind), out)
     if as_json:
@@ -219,8 +197,7 @@ def infer(
     *,
     source: InferGraphOptions,
     budget: InferBudgetOptions,
-    seed: Seed = None,
-    ledger: LedgerFile = None,
+    spending: InferSpendingOptions,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -236,7 +213,7 @@ def infer(
     from graphveil.release.keeping import accountable
     from graphveil.release.serving import remarks
 
-    require_files(None, out, ledger)
+    require_files(None, out, spending.ledger)
     if source.nodes is not None and source.edges is None:
         raise gv.InvalidInput("--nodes needs --edges: a graph of your own is two tables")
     loaded = gv.load(release)
@@ -260,9 +237,9 @@ def infer(
                 raise gv.InvalidInput(
                     "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
                 )
-            book = None if ledger is None else gv.Ledger(ledger)
+            means = spending.arguments()
             with progress(quiet):
-                loaded = gv.infer(loaded, graph, **vars(budget), seed=seed, ledger=book)
+                loaded = gv.infer(loaded, graph, **vars(budget), **means)
             spent = loaded.certificate
             so_far.spend(spent)
             cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"

@@ -19,6 +19,7 @@ import torch
 
 import graphveil as gv
 from graphveil import cli
+from graphveil.cli import output
 from graphveil.release.keeping import out_of_memory
 from graphveil.runtime import folders
 
@@ -307,8 +308,8 @@ class TestTerminal:
         assert said.isprintable()
 
     def test_so_are_lines_and_tables(self, capsys: pytest.CaptureFixture[str]) -> None:
-        cli._say("one\ntwo\x1b[2J")
-        cli._print_table([{"name": "a\x1b[2J\nb"}])
+        output.say("one\ntwo\x1b[2J")
+        output.print_table([{"name": "a\x1b[2J\nb"}])
         said = capsys.readouterr().out
         assert "\x1b" not in said
         assert "one\ntwo\\x1b[2J\n" in said

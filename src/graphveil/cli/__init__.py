@@ -1,0 +1,76 @@
+"""The command line. Heavy imports wait until a command runs, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from graphveil.cli import bench, data, evidence, ledger, pages, show, train
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    # What an error leaves in local variables may be private data.
+    pretty_exceptions_show_locals=False,
+    help="Private graph learning with proofs.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"graphveil {version('graphveil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for family in (show, train, evidence, pages):
+    app.add_typer(family.app)
+app.add_typer(data.app, name="data")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
+    from graphveil.core import GraphveilError, escaped
+    from graphveil.release.keeping import notes
+
+    try:
+        app(standalone_mode=True)
+    except (GraphveilError, MemoryError) as error:
+        # Under torchrun several processes speak.
+        rank = f" (rank {os.environ['RANK']})" if _under_torchrun() else ""
+        said = "; ".join(filter(None, (str(error) or "out of memory", notes(error))))
+        typer.secho(escaped(f"error{rank}: {said}"), err=True, fg="red")
+        _leave(2)
+    except SystemExit as done:
+        _leave(done.code)
+
+
+def _leave(code: int | str | None) -> NoReturn:
+    """End the process; under torchrun at once, without winding up the interpreter.
+
+    Threads of PyTorch now and then abort one that winds up, and torchrun would then end the other processes, of which
+    the first may still be scoring.
+    """
+    if _under_torchrun() and not isinstance(code, str):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
+    sys.exit(code)
+
+
+def _under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ

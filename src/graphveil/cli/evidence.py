@@ -1,0 +1,225 @@
+"""Commands that check and attack what is claimed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphveil.cli.graphs import graph_of
+from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method, converted
+from graphveil.cli.options import (
+    AsJson,
+    BudgetOptions,
+    ComputeOptions,
+    EvidenceGraphOptions,
+    MethodName,
+    OneJobOptions,
+    Quiet,
+    Reading,
+    Unit,
+    grouped,
+)
+from graphveil.cli.output import print_json, print_table, progress, require_files, say
+
+if TYPE_CHECKING:
+    from graphveil.evidence.bounds import Scores
+    from graphveil.evidence.game import Inference
+
+app = typer.Typer()
+
+
+@app.command()
+@grouped
+def verify(
+    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
+    *,
+    source: EvidenceGraphOptions,
+) -> None:
+    """Check a release: its hashes, card and arithmetic; with the graph, that its plan is the method's own.
+
+    Exit code 2, and a sentence, if something is wrong. Nothing is spent.
+    """
+    import graphveil as gv
+
+    given = source.names_private or source.names_public
+    graph = graph_of(source) if given else None
+    found = gv.verify(release, graph)
+    say(found.card())
+    say(
+        "verified: hashes, card, arithmetic and plan agree"
+        if given
+        else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
+    )
+    for parent in found.certificate.ancestry[1:]:
+        if graph is not None and parent.differences(graph):
+            say(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
+
+
+@app.command(cls=MethodCommand, epilog=HYPER)
+@grouped
+def audit(
+    context: typer.Context,
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="SUBJECT", help="Name of a method, or a release folder, whose card gets the finding."),
+    ],
+    *,
+    budget: BudgetOptions,
+    unit: Annotated[str | None, typer.Option(help="Who is protected: edge, node, features or label.")] = None,
+    reading: Reading = "sound",
+    runs: Annotated[int, typer.Option(help="Runs on both graphs together.", min=2)] = 1000,
+    attack: Annotated[str | None, typer.Option(help="One attack, such as canary_edge; default: the strongest.")] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of the lower bound.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="Seed of the audit.")] = 0,
+    source: EvidenceGraphOptions,
+    folder: Annotated[
+        Path | None, typer.Option(help="Keep what was played here, as private as the graph: an audit can be resumed.")
+    ] = None,
+    workers: ComputeOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack a method, or a release's plan, and certify what that shows. Exit code 3 if the claim is refuted.
+
+    The most telling pair of neighbouring graphs is found in a pilot; fresh runs then give a lower bound on epsilon. A
+    release is audited with its own settings, on a stand-in made of the public parts of its graph and split.
+    """
+    import graphveil as gv
+    from graphveil import discover
+    from graphveil.runtime.folders import settled
+
+    named = subject.lower() in discover.methods()
+    if not named and not settled(Path(subject)).is_dir():
+        raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
+    with progress(quiet):
+        graph = graph_of(source)
+        found = gv.audit(
+            build_method(subject, context.obj) if named else Path(subject),
+            graph,
+            **vars(budget),
+            unit=unit,
+            reading=reading,
+            runs=runs,
+            attack=attack,
+            confidence=confidence,
+            seed=seed,
+            folder=folder,
+            compute=workers.compute(),
+        )
+    if as_json:
+        print_json(found.describe())
+    else:
+        say(str(found) if named else gv.load(subject).card())
+    if found.verdict == "refuted":
+        raise typer.Exit(3)
+
+
+@app.command(cls=MethodCommand, epilog=HYPER)
+@grouped
+def attack(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An attack on a trained model, such as lpa or lira.")],
+    method: MethodName,
+    *,
+    budget: BudgetOptions,
+    unit: Unit = "edge",
+    reading: Reading = "sound",
+    sample: Annotated[int | None, typer.Option(help="How many targets are drawn, for attacks that draw them.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the attacker: --set distance=cosine. Repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Fixes the model, its noise and the attacker's draws.")] = 0,
+    source: EvidenceGraphOptions,
+    workers: OneJobOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model, attack it as published attacks do, and say how well that went, beside the floor.
+
+    What comes out are statistics of the private graph, for the data holder's eyes. For a bound use `graphveil audit`.
+    """
+    from graphveil import core
+    from graphveil.evidence.game import Target
+
+    drawn = [] if sample is None else [f"sample={sample}"]
+    attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
+    if target_unit not in attacker.units:
+        known = ", ".join(sorted(attacker.units))
+        raise core.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
+    made, charged = build_method(method, context.obj), core.parse(core.Reading, reading, "reading")
+    with progress(quiet), workers.compute().used():
+        graph = graph_of(source)
+        target = Target(graph, made, target_unit, **vars(budget), reading=charged, seed=seed)
+        rows = [
+            {"attacker": said, **_score_row(one.scores(target, seed))}
+            for said, one in {attacker.name(): attacker, **attacker.floors()}.items()
+        ]
+    if as_json:
+        told = {"attack": attacker.describe(), "method": made.describe(), "dataset": graph.name, "unit": unit}
+        spent = {"epsilon": budget.epsilon, "noise": budget.noise, "seed": seed}
+        print_json({**told, **spent, "result": rows[0], "floors": rows[1:]})
+    else:
+        print_table(rows)
+        say("these are statistics of the private graph; no certificate covers them")
+
+
+@app.command()
+@grouped
+def court(
+    *,
+    seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
+    only: Annotated[str | None, typer.Option(help="Cases of this name, or whose names begin with it: gap.")] = None,
+    workers: OneJobOptions,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
+    from graphveil.evidence.court import hold
+    from graphveil.report.court import court_page
+    from graphveil.runtime.folders import write_file
+
+    require_files(None, html, json_file)
+    with progress(quiet), workers.compute().used():
+        held = hold(seed, quick, only)
+    if html is not None:
+        write_file(html, court_page(held).encode())
+    if json_file is not None:
+        write_file(json_file, (json.dumps(held.describe(), indent=2) + "\n").encode())
+    print_table([ruling.row() for ruling in held.rulings])
+    say(held.footer())
+    if not held.as_expected:
+        raise typer.Exit(1)
+
+
+def _attacker(name: str, given: list[str]) -> Inference:
+    """The attack on trained models called `name`, with settings KEY=VALUE."""
+    from graphveil import core, discover
+    from graphveil.evidence.game import Inference
+
+    known = {key: item for key, item in discover.attacks().items() if issubclass(item, Inference)}
+    if name.lower() not in known:
+        raise core.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
+    kind = known[name.lower()]
+    defaults = {item.name: item.default for item in fields(kind)}
+    wanted = {}
+    for word in given:
+        key, _, text = word.partition("=")
+        if key not in defaults:
+            raise core.InvalidInput(f"{name} has no setting {key!r}; its settings: {', '.join(defaults) or 'none'}")
+        wanted[key] = converted(text, type(defaults[key]), key)
+    made: Inference = kind(**wanted)
+    return made
+
+
+def _score_row(scores: Scores) -> dict[str, Any]:
+    """How well an attacker did: AUC, also by degree, and TPR at small FPR."""
+    groups = {} if scores.present_degrees is None else scores.by_degree()
+    by_degree = {f"auc {key} degree": round(groups[key].auc(), 4) if key in groups else None for key in ("low", "high")}
+    rates = {f"tpr at {100 * rate:g} %": round(scores.tpr_at(rate), 4) for rate in (0.001, 0.01)}
+    return {"auc": round(scores.auc(), 4), **by_degree, **rates, "targets": scores.runs}

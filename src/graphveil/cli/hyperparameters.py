@@ -1,0 +1,64 @@
+"""The hyper-parameters of a method, or an attacker's settings, as flags."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import typer.core
+
+if TYPE_CHECKING:
+    from graphveil.methods.bases.method import Method
+
+HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
+
+
+class MethodCommand(typer.core.TyperCommand):
+    """A command whose first argument is a method; that method's hyper-parameters are flags of the command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
+        if not {"--help"} & set(args):
+            args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
+        return super().parse_args(ctx, args)
+
+
+def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[str, str]]:
+    """Arguments without the hyper-parameters of the method they name, and those hyper-parameters."""
+    from graphveil import core, discover
+
+    name = next((word for word in args if word.lower() in discover.methods()), None)
+    known = {} if name is None else {f"--{f.name.replace('_', '-')}": f.name for f in fields(discover.method(name))}
+    rest: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(args)
+    for word in words:
+        flag, _, value = word.partition("=")
+        if flag not in known or flag in options:
+            if flag.startswith("--") and flag not in options and name is not None:
+                raise core.InvalidInput(f"no option {flag}; hyper-parameters of {name}: {', '.join(known)}")
+            rest.append(word)
+        else:
+            given[known[flag]] = value or next(words, "")
+    return rest, given
+
+
+def build_method(name: str, given: dict[str, str]) -> Method:
+    """The method with the hyper-parameters that were given as flags."""
+    from graphveil import discover
+
+    kind = discover.method(name)
+    defaults = {item.name: item.default for item in fields(kind)}
+    made: Method = kind(**{key: converted(text, type(defaults[key]), key) for key, text in given.items()})
+    return made
+
+
+def converted(text: str, wanted: type, key: str) -> Any:
+    from graphveil.core import InvalidInput
+
+    try:
+        if wanted is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return wanted(text)
+    except (KeyError, ValueError):
+        raise InvalidInput(f"--{key.replace('_', '-')} takes a value of type {wanted.__name__}, got {text!r}") from None

@@ -1,0 +1,60 @@
+"""Commands on ledgers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphveil.cli.graphs import private_graph
+from graphveil.cli.options import AsJson, LedgerGraphOptions, Unit, grouped
+from graphveil.cli.output import print_rows, require_files, say
+
+app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+
+
+@app.command("open")
+@grouped
+def ledger_open(
+    path: Annotated[Path, typer.Argument(help="Ledger file; created if needed.")],
+    unit: Unit,
+    epsilon: Annotated[float, typer.Option(help="Budget for all releases together.")],
+    delta: Annotated[float, typer.Option(help="Delta of the budget.")],
+    source: LedgerGraphOptions,
+) -> None:
+    """Give a dataset its budget, once."""
+    import graphveil as gv
+
+    require_files(None, path)
+    graph = private_graph(source, source.split)
+    gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
+    say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
+
+
+@app.command("show")
+def ledger_show(
+    path: Annotated[Path, typer.Argument(help="Ledger file; it need not be writable.")],
+    entries: Annotated[bool, typer.Option("--entries", help="List every reservation instead of the totals.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show budgets and what is spent of them by all plans together."""
+    import graphveil as gv
+
+    book = gv.Ledger(path)
+    rows = book.entries() if entries else [_account_row(item) for item in book.accounts()]
+    print_rows(rows, as_json)
+
+
+def _account_row(item: Any) -> dict[str, Any]:
+    return {
+        "dataset": item.dataset,
+        "fingerprint": item.fingerprint[:12],
+        "protects": str(item.adjacency),
+        "budget": item.epsilon,
+        "delta": item.delta,
+        "spent": math.ceil(item.spent * 1e6) / 1e6 if math.isfinite(item.spent) else math.inf,
+        "entries": item.entries,
+        "uncommitted": item.open,
+    }

@@ -1,0 +1,239 @@
+"""Options that several commands share, each stated once: single ones as types, those that go together as groups.
+
+A group is a frozen dataclass. A command marked `grouped` takes it whole; users see its fields where it stands.
+A field that is not `Annotated` is no option: a narrower group fixes what its command does not ask for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from graphveil.runtime.compute import Compute
+
+MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
+Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
+Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
+Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with each parameter that is a group replaced by the group's options, as typer reads a signature."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    options = {name: _options(group) for name, group in groups.items()}
+    shown: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        shown += options.get(name, [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])])
+
+    @wraps(command)
+    def flat(**given: Any) -> None:
+        made = {name: kind(**{one.name: given.pop(one.name) for one in options[name]}) for name, kind in groups.items()}
+        command(**given, **made)
+
+    flat.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return flat
+
+
+def _options(group: Any) -> list[Parameter]:
+    """A parameter for every field of the group that is an option."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(item.name, Parameter.KEYWORD_ONLY, default=item.default, annotation=hints[item.name])
+        for item in fields(group)
+        if get_origin(hints[item.name]) is Annotated
+    ]
+
+
+@dataclass(frozen=True)
+class BudgetOptions:
+    """How much may be spent: an epsilon or a noise."""
+
+    epsilon: Annotated[float | None, typer.Option(help="Target epsilon; the noise is calibrated to it.")] = None
+    noise: Annotated[float | None, typer.Option(help="Noise multiplier instead of a target epsilon.")] = None
+    delta: Annotated[float | None, typer.Option(help="Delta; default: a power of ten below 1/(10 nodes).")] = None
+
+
+@dataclass(frozen=True)
+class InferBudgetOptions(BudgetOptions):
+    """What predictions may spend."""
+
+    epsilon: Annotated[float | None, typer.Option(help="Spend this on the given graph's own edges or nodes.")] = None
+
+
+@dataclass(frozen=True)
+class SpendingOptions:
+    """Where the noise of a run comes from, and who counts it."""
+
+    seed: Annotated[int | None, typer.Option(help="Fixes everything, noise included: not for release.")] = None
+    secure: Annotated[bool, typer.Option("--secure", help="With --seed: keep the noise cryptographic.")] = False
+    ledger: Annotated[Path | None, typer.Option(help="Ledger file that counts this spending.")] = None
+
+    def arguments(self, counted: bool = True) -> dict[str, Any]:
+        """As the library takes them; of several processes one counts."""
+        import graphveil as gv
+
+        book = gv.Ledger(self.ledger) if self.ledger is not None and counted else None
+        return {"seed": self.seed, "secure": self.secure or None, "ledger": book}
+
+
+@dataclass(frozen=True)
+class InferSpendingOptions(SpendingOptions):
+    """Of predictions."""
+
+    secure: Literal[False] = False
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """Where and how work runs; without a number of jobs, on all cores."""
+
+    engine: Annotated[str, typer.Option(help="local, ray (started here), or ray=ADDRESS of a cluster.")] = "local"
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; default: all cores.", min=1)] = None
+
+    def compute(self) -> Compute:
+        """As the library takes it."""
+        from graphveil.runtime.compute import Compute
+
+        return Compute(engine=self.engine, jobs=self.jobs or os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class OneJobOptions(ComputeOptions):
+    """In this process, unless more are asked for."""
+
+    jobs: Annotated[int, typer.Option(help="Worker processes of the local engine.", min=1)] = 1
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Which graph: a dataset or one's own, from tables or packed; a public one beside it; what is stated of it."""
+
+    dataset: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges or --packed is given."),
+    ] = None
+    edges: Annotated[
+        Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")
+    ] = None
+    nodes: Annotated[
+        Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")
+    ] = None
+    packed: Annotated[Path | None, typer.Option(help="Your own graph: folder written by `graphveil data pack`.")] = None
+    public_edges: Annotated[Path | None, typer.Option(help="Edge table of a public graph: not protected.")] = None
+    public_nodes: Annotated[
+        Path | None, typer.Option(help="Node table of the public graph; labels may be missing.")
+    ] = None
+    directed: Directed = False
+    clean: Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")] = (
+        False
+    )
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="random (75/10/15), public, per_class or, for a private graph beside a public one, two_graphs; your "
+            "own graph's split comes first. Default: random; all nodes train where --public-nodes is given."
+        ),
+    ] = None
+    split_seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0
+    split_reads_labels: Annotated[
+        bool, typer.Option("--split-reads-labels", help="Your graph's own split was drawn by looking at labels.")
+    ] = False
+    every_id_present: Annotated[
+        bool, typer.Option("--every-id-present", help="You state that no id is blank: then its degrees may be counted.")
+    ] = False
+    population_degrees: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|TABLE",
+            help="You state how many training ids each id points to at most, whoever is present: one number for all, "
+            "or a table with the columns id and degree (a packed graph's or a dataset's ids are 0, 1, ...).",
+        ),
+    ] = None
+
+    @property
+    def names_private(self) -> bool:
+        """Whether a private graph is named, be it in part."""
+        return any(each is not None for each in (self.dataset, self.edges, self.nodes, self.packed))
+
+    @property
+    def names_public(self) -> bool:
+        """Whether a public graph is given, be it in part."""
+        return self.public_edges is not None or self.public_nodes is not None
+
+
+@dataclass(frozen=True)
+class EvidenceGraphOptions(GraphOptions):
+    """The graph that a model is checked or attacked on."""
+
+    split_reads_labels: Literal[False] = False
+
+
+@dataclass(frozen=True)
+class InferGraphOptions(GraphOptions):
+    """The graph to predict on: nothing is stated of it."""
+
+    split: Annotated[
+        str,
+        typer.Option(
+            help="As in training; none: your own graph, on which the model was not trained. Your graph's split comes "
+            "first."
+        ),
+    ] = "random"
+    split_reads_labels: Literal[False] = False
+    every_id_present: Literal[False] = False
+    population_degrees: None = None
+
+
+@dataclass(frozen=True)
+class PrivateGraphOptions(GraphOptions):
+    """A private graph alone."""
+
+    public_edges: None = None
+    public_nodes: None = None
+    split: Annotated[
+        str, typer.Option(help="random (75/10/15), public or per_class; your own graph's split comes first.")
+    ] = "random"
+
+
+@dataclass(frozen=True)
+class EdgesGraphOptions(PrivateGraphOptions):
+    """The graph whose edges are released: nothing is stated of it."""
+
+    split_reads_labels: Literal[False] = False
+    every_id_present: Literal[False] = False
+    population_degrees: None = None
+
+
+@dataclass(frozen=True)
+class PackGraphOptions(PrivateGraphOptions):
+    """The graph to pack: none that is packed."""
+
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges is given.")
+    ] = None
+    packed: None = None
+
+
+@dataclass(frozen=True)
+class LedgerGraphOptions(GraphOptions):
+    """The graph that gets a budget, whatever its split."""
+
+    public_edges: None = None
+    public_nodes: None = None
+    split: None = None
+    split_seed: Literal[0] = 0
+    split_reads_labels: Literal[False] = False
+    every_id_present: Literal[False] = False
+    population_degrees: None = None

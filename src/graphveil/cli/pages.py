@@ -1,0 +1,51 @@
+"""Commands that write pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphveil.cli.options import Quiet
+from graphveil.cli.output import progress, require_files, say
+
+app = typer.Typer()
+
+
+@app.command()
+def report(
+    records: Annotated[
+        list[Path], typer.Argument(metavar="RECORDS...", help="Results as JSON: tables, attacks, a court, or folders.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    spec: Annotated[
+        str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
+    ] = None,
+) -> None:
+    """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
+    from graphveil.core import InvalidInput
+    from graphveil.report import report as page
+    from graphveil.report.records import read
+    from graphveil.runtime.folders import write_file
+
+    if out.suffix != ".html":
+        raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
+    made = page(read(records, spec))
+    require_files(None, out)
+    write_file(out, made.encode())
+    say(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the release and the summary.")] = Path("demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Train hearsay at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
+    from graphveil.report import demonstrate
+    from graphveil.runtime.folders import require_folder
+
+    require_folder(out, out)
+    with progress(quiet):
+        say(demonstrate(out))

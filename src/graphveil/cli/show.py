@@ -1,0 +1,51 @@
+"""Commands that list what there is."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphveil.cli.options import AsJson
+from graphveil.cli.output import print_json, print_rows, print_table, say
+
+if TYPE_CHECKING:
+    from graphveil.methods.bases.method import Method
+
+app = typer.Typer()
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Show one method in full.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the methods, or the hyper-parameters of one."""
+    from graphveil import discover
+
+    kinds = [discover.method(name)] if name else list(discover.methods().values())
+    rows = [_method_row(kind) for kind in kinds]
+    if as_json:
+        print_json(rows[0] if name else rows)
+    elif name:
+        say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
+        print_table([{"flag": f"--{k.replace('_', '-')}", "default": v} for k, v in rows[0]["parameters"].items()])
+    else:
+        print_table([{"method": r["name"], "protects": ", ".join(r["units"]), "about": r["about"]} for r in rows])
+
+
+@app.command()
+def datasets(as_json: AsJson = False) -> None:
+    """List the datasets and whether their files are here."""
+    from graphveil.datasets import describe
+
+    print_rows(describe(), as_json)
+
+
+def _method_row(kind: type[Method]) -> dict[str, Any]:
+    module = sys.modules[kind.__module__]
+    parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
+    about = (module.__doc__ or "").strip().partition("\n")[0]
+    return {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}

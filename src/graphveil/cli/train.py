@@ -1,0 +1,307 @@
+"""Commands that plan, train and predict."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from graphveil.cli.graphs import graph_of, private_graph, public_graph
+from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method
+from graphveil.cli.options import (
+    AsJson,
+    BudgetOptions,
+    Directed,
+    EdgesGraphOptions,
+    GraphOptions,
+    InferBudgetOptions,
+    InferGraphOptions,
+    InferSpendingOptions,
+    MethodName,
+    OneJobOptions,
+    Quiet,
+    Reading,
+    SpendingOptions,
+    Unit,
+    grouped,
+)
+from graphveil.cli.output import json_text, print_json, progress, require_files, require_release, require_space, say
+
+if TYPE_CHECKING:
+    from graphveil.release.release import Release
+
+app = typer.Typer()
+
+
+@app.command(cls=MethodCommand, epilog=HYPER)
+@grouped
+def account(
+    context: typer.Context,
+    method: MethodName,
+    unit: Unit,
+    *,
+    budget: BudgetOptions,
+    reading: Reading = "sound",
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 10_000,
+    features: Annotated[int, typer.Option(help="Number of features.")] = 128,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = 10,
+    train: Annotated[int | None, typer.Option(help="Number of training nodes; default 75 %.")] = None,
+    directed: Directed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
+    from graphveil.graph.sealing import Public
+    from graphveil.planning import Terms, planned
+
+    made = build_method(method, context.obj)
+    sizes = Public.blank(nodes, features, classes, not directed, train)
+    found = planned(made, sizes, Terms(unit, reading=reading, **vars(budget)))
+    plan = found.plan
+    answer = {
+        "method": made.name(),
+        "unit": plan.adjacency.unit.value,
+        "protects": str(plan.adjacency),
+        "reading": plan.reading.value,
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "noise": found.noise,
+        "steps": [step.describe() for step in plan.steps],
+        "refuted": list(plan.refuted),
+        "assumes": list(plan.assumes),
+    }
+    if as_json:
+        print_json(answer)
+        return
+    for key in ("method", "protects", "reading", "epsilon", "delta", "noise"):
+        say(f"{key:<10} {answer[key]}")
+    for step in plan.steps:
+        say(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
+    for item in plan.assumes:
+        say(f"assumes    {item}")
+    for reason in plan.refuted:
+        say(f"REFUTED    {reason}")
+
+
+@app.command(cls=MethodCommand, epilog=HYPER)
+@grouped
+def train(
+    context: typer.Context,
+    method: MethodName,
+    unit: Unit,
+    *,
+    budget: BudgetOptions,
+    reading: Reading = "sound",
+    source: GraphOptions,
+    spending: SpendingOptions,
+    out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(help="File for a page of the run (scores included): not into the release's folder.")
+    ] = None,
+    workers: OneJobOptions,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
+    import graphveil as gv
+    from graphveil.bench.record import Stopwatch, record_of
+    from graphveil.release.keeping import accountable
+    from graphveil.runtime.distributed import joined
+    from graphveil.runtime.folders import write_file
+
+    made = build_method(method, context.obj)
+    with accountable() as so_far:
+        with joined() as crew, progress(quiet or not crew.first), workers.compute().used():
+            if crew.first:
+                require_release(out)
+                require_files(out, record, summary, spending.ledger)
+            graph = graph_of(source)
+            if crew.first:
+                require_space(out, graph)
+            means = spending.arguments(counted=crew.first)
+            with Stopwatch() as watch:
+                release = gv.train(graph, made, unit=unit, reading=reading, **vars(budget), **means)
+        if not crew.first:
+            return
+        so_far.spend(release.certificate)
+        # First of all: scoring can fail for want of memory, and the budget is spent.
+        if out is not None:
+            so_far.keep(release.save, out)
+        entry = record_of(release, graph, watch)
+        if record is not None:
+            write_file(record, (json_text(entry) + "\n").encode(), private=True)
+        if summary is not None:
+            write_file(summary, _summary(release, entry).encode(), private=True)
+    if as_json:
+        print_json(entry)
+    else:
+        _print_release(release, entry, out)
+
+
+@app.command(cls=MethodCommand, epilog=HYPER)
+@grouped
+def release_graph(
+    context: typer.Context,
+    method: MethodName,
+    out: Annotated[Path, typer.Option(help="Folder for the edge list and its certificate.")],
+    *,
+    unit: Unit = "edge",
+    budget: BudgetOptions,
+    reading: Reading = "sound",
+    source: EdgesGraphOptions,
+    spending: SpendingOptions,
+    format: Annotated[str, typer.Option(help="Of the edge list: parquet or csv.")] = "parquet",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a perturbed graph, with its certificate, for use in any tool. No model is trained.
+
+    The columns source and target hold positions 0, 1, ... of the nodes: rows of the node table in their order. An
+    undirected edge is listed once. graph.json, and the Parquet file's metadata, give the number of nodes.
+    """
+    import graphveil as gv
+    from graphveil.core import parse
+    from graphveil.release.edges import Format, require_writable
+    from graphveil.release.keeping import accountable
+    from graphveil.runtime.folders import require_room
+
+    made, kind = build_method(method, context.obj), parse(Format, format, "format")
+    require_writable(out, kind)
+    require_room(out)
+    require_files(out, spending.ledger)
+    with accountable() as so_far:
+        with progress(quiet):
+            graph = graph_of(source)
+            require_space(out, graph)
+            means = spending.arguments()
+            released = gv.release_graph(graph, made, unit=unit, reading=reading, **vars(budget), **means)
+        so_far.spend(released.certificate)
+        so_far.keep(partial(released.save, format=kind), out)
+    if as_json:
+        sizes = {"nodes": released.num_nodes, "edges": released.edges.shape[1], "undirected": released.undirected}
+        print_json({"folder": str(out), "file": kind.file, **sizes, "certificate": released.certificate.describe()})
+    else:
+        say(f"{released.card()}\n  saved       {out / kind.file}")
+
+
+@app.command()
+@grouped
+def infer(
+    release: Annotated[Path, typer.Argument(help="Release folder, as written by `train --out`.")],
+    *,
+    source: InferGraphOptions,
+    budget: InferBudgetOptions,
+    spending: InferSpendingOptions,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file for node, class and probabilities; ids that start like a formula (=1) get a leading '."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
+    import graphveil as gv
+    from graphveil.core import rounded
+    from graphveil.release.keeping import accountable
+    from graphveil.release.serving import remarks
+
+    require_files(None, out, spending.ledger)
+    if source.nodes is not None and source.edges is None:
+        raise gv.InvalidInput("--nodes needs --edges: a graph of your own is two tables")
+    loaded = gv.load(release)
+    graph = None
+    spends = budget.epsilon is not None or budget.noise is not None
+    if source.names_public:
+        if spends or source.names_private:
+            raise gv.InvalidInput(
+                "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
+            )
+        graph = public_graph(source, None, 0)
+    elif loaded.method.reads.public_nodes and (source.edges is not None or source.packed is not None):
+        raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
+    elif source.names_private:
+        with progress(quiet):
+            graph = private_graph(source, source.split)
+    with accountable() as so_far:
+        cost = loaded.prediction_cost
+        if spends:
+            if graph is None:
+                raise gv.InvalidInput(
+                    "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
+                )
+            means = spending.arguments()
+            with progress(quiet):
+                loaded = gv.infer(loaded, graph, **vars(budget), **means)
+            spent = loaded.certificate
+            so_far.spend(spent)
+            cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
+            if spent.guarantees[0].releases > 1:
+                cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
+        elif graph is not None:
+            cost += remarks(loaded.method, graph)
+        probabilities = loaded.predict_proba(graph)
+        labels = probabilities.argmax(dim=1)
+        if out is not None:
+            table = source.nodes or source.public_nodes
+            so_far.keep(partial(_write_predictions, table, labels.tolist(), probabilities.tolist()), out)
+    if as_json:
+        certificate = loaded.certificate.describe()
+        print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
+    else:
+        say(loaded.card())
+        say(f"{len(labels)} predictions; cost: {cost}")
+        say(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+
+
+def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
+    say(release.card())
+    for part in ("val", "test"):
+        if entry[part] is not None:
+            say(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
+    if entry["scores_are_private"]:
+        say("  note        these scores are statistics of private labels; no certificate covers them")
+    say(f"  predict     {release.prediction_cost}")
+    if out is not None:
+        say(f"  saved       {out}")
+
+
+def _summary(release: Release, entry: dict[str, Any]) -> str:
+    """The page of one run; it says so where the scores tell of private labels."""
+    from graphveil.report import Bar, summary
+
+    test = entry["test"]
+    bars = [] if test is None else [Bar(release.method.name(), test["accuracy"], release.certificate.epsilon)]
+    return summary(release, bars, entry["scores_are_private"])
+
+
+def _write_predictions(nodes: Path | None, labels: list[int], probabilities: list[list[float]], path: Path) -> None:
+    """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
+    from graphveil.core import InvalidInput
+    from graphveil.graph.tables import read_table
+    from graphveil.runtime.folders import write_file
+
+    ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes", lambda _: ["id"])["id"].to_pylist()
+    if len(ids) != len(labels):
+        raise InvalidInput(f"{nodes} has {len(ids)} rows, but {len(labels)} nodes were predicted; was it changed?")
+    file = io.StringIO(newline="")
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
+    for node, label, row in zip(ids, labels, probabilities, strict=True):
+        rows.writerow([_inert(str(node)), label, *(f"{value:.6f}" for value in row)])
+    write_file(path, file.getvalue().encode(), private=True)
+
+
+def _inert(text: str) -> str:
+    """An apostrophe before what a spreadsheet would run as a formula; whole numbers such as -5 stay."""
+    # Spreadsheets take full-width signs for the plain ones.
+    first = unicodedata.normalize("NFKC", text[:1])
+    formula = first in ("=", "+", "-", "@", "\t", "\r", "\n")
+    return f"'{text}" if formula and not re.fullmatch(r"-[0-9]+", text, re.ASCII) else text

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all mutants lint docs contribute clean
+.PHONY: demo quick test test-all mutants lint docs contribute clean
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,12 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+quick: $(STAMP) ## Format, lint and the tests of what changed (tests/quick.py): in a minute, all the time
+	$(BIN)/ruff format .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tests/quick.py -n 2 --dist loadgroup
 
 test: lint ## Lint, type check and the tests, but for the slow ones
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"

@@ -1,12 +1,19 @@
-"""Shared set-up: one thread each, because the suite runs in parallel processes; fixed examples where CI is set."""
+"""Shared set-up: one thread each, because the suite runs in parallel processes; fixed examples where CI is set.
+
+`pytest --quick=NAME,NAME` is what tests/quick.py asks for.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numba
+import pytest
 import torch
 from hypothesis import settings
+
+import quick
 
 torch.set_num_threads(1)
 numba.set_num_threads(1)
@@ -15,3 +22,35 @@ numba.set_num_threads(1)
 settings.register_profile("gate", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("gate")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick",
+        metavar="NAMES",
+        help="leave out what is slow to run or to start and, in tests of the contract, all specimens but those of "
+        "these methods and mechanisms; 'one': but for the first of each",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--quick")
+    if wanted is None:
+        return
+    names, heard = set(wanted.split(",")), set[tuple[str, str]]()
+    kept = [
+        item
+        for item in items
+        if not _slow_to_start(item) and quick.concerned(item.nodeid, _parameters(item), names, heard)
+    ]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
+def _slow_to_start(item: pytest.Item) -> bool:
+    """Ray, a browser and the site have groups of their own."""
+    return any(item.get_closest_marker(name) for name in ("slow", "xdist_group"))
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return getattr(getattr(item, "callspec", None), "params", {})

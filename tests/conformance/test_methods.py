@@ -329,8 +329,8 @@ def mutated(sketch: Sketch, rng: np.random.Generator) -> Sketch:
     return stretched.replaced(int(u), row, int(stretched.y[int(u)]))
 
 
-SEARCHES = [pytest.param(3, id="quick"), pytest.param(25, id="long", marks=pytest.mark.slow)]
-"""Random pairs and climbs after the telling pairs, which found all of tests/conformance/test_telling_graphs.py."""
+SEARCHES = [pytest.param(0, id="quick"), pytest.param(25, id="long", marks=pytest.mark.slow)]
+"""Random pairs and climbs after the telling pairs, which alone find all of tests/conformance/test_telling_graphs.py."""
 
 
 @pytest.mark.parametrize("tries", SEARCHES)

@@ -38,7 +38,7 @@ CORNERS: list[Method] = [
     gv.methods.Ndp(hidden=3, steps=3, batch=2, layers=2),
     gv.methods.Pate(voters=3, student="sage", **_NETWORK),
     gv.methods.PrivGnn(student="sage", least=2, **_NETWORK),
-    gv.methods.PrivGnn(teacher="sage", least=2, **_NETWORK),
+    gv.methods.PrivGnn(teacher="sage", least=2, **{**_NETWORK, "epochs": 10}),
     gv.methods.PrivGraph(hidden=4, epochs=2, communities="louvain", move_share=0.4, group=2),
 ]
 """Settings beside the specimens that leave other fields without a meaning."""

@@ -46,6 +46,7 @@ class Best(Method):
     units = frozenset(Unit)
 
     candidates: tuple[Method, ...] = ()
+    """What is chosen from: at least two methods that predict alike."""
 
     def __post_init__(self) -> None:
         several = isinstance(self.candidates, tuple) and len(self.candidates) > 1

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +59,7 @@ _CLIP, _RATE = 0.1, 64.0
 
 
 class FirstRows(StrEnum):
-    """X_0: unit rows of the encoder's class posteriors less 1/c, [n, c], or of the features themselves, [n, d]."""
+    """What messages start from: POSTERIORS [n, c] or FEATURES [n, d]."""
 
     POSTERIORS = "posteriors"
     FEATURES = "features"
@@ -70,22 +70,30 @@ class Caribou(EdgeMethod):
     """X_k = clip(lipschitz (alpha A_hat X_{k-1} + (1 - alpha) mean(X_{k-1})) + beta X_0 + N(0, noise^2)), k = 1..hops.
 
     Equation 4 and Algorithm 1; A_hat = (D + tau I)^-1/2 (A + loops I) (D + tau I)^-1/2. Only the last state leaves; a
-    perceptron reads it beside X_0 (section 4.5). In the paper's letters lipschitz is C_L, alpha is alpha_1,
-    1 - alpha is alpha_2 and hops is K; there tau = loops = 1. `least_degree` and `most_degree` (D_min, D_max) are read
-    by PUBLISHED alone. At node level encoder and head are softmax regressions trained by `epochs` noisy gradient steps.
+    perceptron reads it beside X_0 (section 4.5). At node level encoder and head are softmax regressions trained by
+    `epochs` noisy gradient steps.
     """
 
     units = frozenset({Unit.EDGE, Unit.NODE})
 
     hops: int = 2
+    """K: layers of which only the last one's state leaves, at least 1."""
     lipschitz: float = 0.9
+    """C_L: by how much a layer contracts, strictly between 0 and 1."""
     alpha: float = 1.0
+    """alpha_1: the weight of the graph in (0, 1]; the rest, alpha_2, is the mean's."""
     beta: float = 1.0
+    """The weight of X_0 in every layer, at least 0."""
     tau: float = 10.0
+    """What is added to degrees before they normalise, above 0; 1 in the paper."""
     loops: float = 0.0
-    start: str = "posteriors"
+    """The weight of a node's own state in A_hat, in 0..tau; 1 in the paper."""
+    start: Annotated[str, FirstRows] = "posteriors"
+    """X_0: unit rows of the encoder's class posteriors less 1/c, or of the features themselves."""
     least_degree: int = 1
+    """D_min of the published theorems, at least 1: every node of the private graph has it, which is assumed."""
     most_degree: int = 0
+    """D_max of the published theorem at node level; 0 where it is not stated."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,6 +107,7 @@ class Caribou(EdgeMethod):
         act = self._act(noise)
         if reading is Reading.PUBLISHED and (self.tau, self.loops) != (1.0, 1.0):
             raise Unsupported("the published theorems speak of tau = 1 and loops = 1 only; use reading='sound'")
+        self._require_readers(adjacency.unit)
         if adjacency.unit is Unit.NODE:
             return Plan(adjacency, reading, self._node_steps(act, reading, public.num_nodes))
         moved = act.move(adjacency.undirected)
@@ -116,10 +125,24 @@ class Caribou(EdgeMethod):
         )
         return Plan(adjacency, reading, (step,))
 
+    def _require_readers(self, unit: Unit) -> None:
+        """Settings that nobody reads at this unit would change nothing."""
+        if unit is Unit.NODE:
+            self.require_default("hidden", "head", "learning_rate", unless="unit=edge", error=Unsupported)
+            return
+        self.require_default("most_degree", unless="unit=node", error=Unsupported)
+        if (self.tau, self.loops) != (1.0, 1.0):
+            published = "the published theorems, which speak of tau=1 and loops=1 only"
+            self.require_default("least_degree", unless=published, error=Unsupported)
+        if self.start == FirstRows.FEATURES:
+            self.require_default("epochs", unless="start=posteriors, which an encoder makes", error=Unsupported)
+
     def _node_steps(self, act: Contractive, reading: Reading, nodes: int) -> tuple[Step, ...]:
         """Theorems 5 and 6: encoder, hops and head, each with the same mu. The sound cost of the hops is infinite."""
         if self.most_degree < self.least_degree:
             raise Unsupported(f"{_NO_SOUND_NODE}; for the published claim state most_degree, the D_max of equation 8")
+        if self.start == FirstRows.FEATURES and self.scale != Scale.NONE:
+            raise Unsupported('start="features" takes unit rows of the features as they are here; use scale="none"')
         if self.scale in (Scale.SHIFTED, Scale.COLUMNS):
             raise Unsupported(f'scale="{self.scale}" reads features, which are private here; use "rows" or "centred"')
         claim = act.curve(printed_node_move(act, self.least_degree, self.most_degree, nodes))
@@ -190,8 +213,14 @@ class Caribou(EdgeMethod):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         # The published reading exists for tau = loops = 1 alone, node level for record-wise scales.
-        one = cls(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, most_degree=8, hidden=4, head=4, epochs=2, scale="rows")
-        return one, replace(one, hops=4, lipschitz=0.8, alpha=0.9, beta=0.0, start="features")
+        posteriors = cls(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, scale="rows")
+        features = replace(posteriors, hops=4, lipschitz=0.8, alpha=0.9, beta=0.0, start="features")
+        return (
+            replace(posteriors, hidden=4, head=4, epochs=2),
+            replace(features, hidden=4, head=4),
+            replace(posteriors, most_degree=8, epochs=2),
+            replace(features, most_degree=8, epochs=2, scale="none"),
+        )
 
 
 def _own_messages(sealed: Sealed, encoder: Tensor | None, scale: str) -> NeighbourSums:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
@@ -46,8 +46,11 @@ class Census(Method):
     needs_public = True
 
     width: int = 32
+    """Coordinates of the view of the public graph, at least 1."""
     ridge: float = 0.01
-    scale: str = "rows"
+    """What the covariance is shrunk by beside the noise, above 0."""
+    scale: Annotated[str, Scale] = "rows"
+    """How features are scaled: fitted to public features, and applied to private rows one at a time."""
 
     def __post_init__(self) -> None:
         require_whole(self, "width")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from graphveil.privacy.session import Session
 
 
 class TowerInput(StrEnum):
-    """W [n, c]. LABELS: the residuals R themselves, one sum. LEARNT: one noisy gradient step from W = 0, two sums."""
+    """Where the rows W [n, c] come from that stand for nodes."""
 
     LABELS = "labels"
     LEARNT = "learnt"
@@ -31,14 +31,14 @@ class TowerInput(StrEnum):
 class Dpdgc(EdgeMethod):
     """Z = A W + N(0, noise^2), unit rows of W stand for nodes; a head reads features and Z through layers of their own.
 
-    R_i = unit_rows(onehot(y_i) - class shares) for training nodes, 0 for others: public. `rows` = "labels" takes W = R;
-    "learnt" takes unit rows of A^T R + N(0, noise^2): one full-batch gradient step of the adjacency encoder
-    softmax(A W + log shares) from W = 0. Features stay out of Z.
+    R_i = unit_rows(onehot(y_i) - class shares) for training nodes, 0 for others: public. A^T R is one full-batch
+    gradient step of the adjacency encoder softmax(A W + log shares) from W = 0. Features stay out of Z.
     """
 
     refuses = NO_NODES
 
-    rows: str = "labels"
+    rows: Annotated[str, TowerInput] = "labels"
+    """W. labels: R itself, one sum. learnt: unit rows of A^T R + N(0, noise^2), two sums."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
@@ -38,31 +38,38 @@ from graphveil.nn.clipping import (
     unflat,
     with_bias,
 )
-from graphveil.nn.features import by_record
+from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.privacy.session import Session
 from graphveil.runtime.progress import track
 
 
 @dataclass(frozen=True)
 class DpSgd(Method):
-    """Softmax regression (`hidden=0`) or a one-hidden-layer perceptron on each node's own features.
+    """Softmax regression or a one-hidden-layer perceptron on each node's own features.
 
     w <- w - learning_rate * (sum_i clip(g_i) + noise * clip * N(0, I)) / (clip * expected batch size).
-    The denominator is public: `sampling_rate` times the number of training ids. `sampling_rate=1` uses
-    every training node in every step; below 1 each node joins a step by its own coin (Poisson).
+    The denominator is public: the sampling rate times the number of training ids.
     """
 
     units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
     reads = PredictionReads.OWN_FEATURES
 
     hidden: int = 0
+    """Width of the hidden layer; 0 is softmax regression."""
     steps: int = 100
+    """Noisy gradient steps, at least 1."""
     clip: float = 0.1
+    """Length that a node's gradient is clipped to, above 0."""
     learning_rate: float = 64.0
+    """How far a step goes, above 0."""
     momentum: float = 0.0
+    """Weight of earlier steps in a step, in [0, 1)."""
     sampling_rate: float = 1.0
+    """Chance in (0, 1] that a training node joins a step, by a coin of its own (Poisson); 1 takes all of them."""
     average: float = 0.0
-    scale: str = "centred"
+    """Share of the steps, counted from the last, whose weights are averaged, in [0, 1]; 0 keeps the last."""
+    scale: Annotated[str, RECORD_WISE] = "centred"
+    """How features are scaled, one record at a time."""
 
     def __post_init__(self) -> None:
         if self.hidden < 0 or self.steps < 1 or not 0 <= self.average <= 1:

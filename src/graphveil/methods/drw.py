@@ -34,22 +34,26 @@ from graphveil.sampling.walks import least_subgraphs, partition
 
 @dataclass(frozen=True)
 class Drw(SubgraphMethod):
-    """Every node lies in one subgraph: a training node and what `restarts` walks of `length` steps from it reach.
+    """Every node lies in one subgraph: a training node and what random walks from it reach.
 
     w <- Adam(w, (sum_s clip(g_s) + noise * clip * N(0, I)) / (clip * m)) over m of the M subgraphs with a training
-    root; the loss is read at the root (section 4.1, Algorithm 1). `restarts` above 1 is DRW-R; `resample` above 0 is
-    DRW-D, a new partition after that many steps. Partitions follow from public arcs and the public `walk_seed`.
-    `transductive` lets training read the features of nodes that do not train, wherever the subgraphs hold them.
+    root; the loss is read at the root (section 4.1, Algorithm 1).
     """
 
     units = frozenset({Unit.FEATURES})
 
     steps: int = 200
+    """Noisy gradient steps, at least 1."""
     transductive: bool = True
+    """Whether training reads the features of nodes that do not train, wherever subgraphs hold them."""
     length: int = 1
+    """Steps of a walk, at least 1."""
     restarts: int = 1
+    """Walks from a root, at least 1; more than one is DRW-R."""
     resample: int = 0
+    """Steps after which nodes are dealt out anew, which is DRW-D; 0 never does."""
     walk_seed: int = 0
+    """Seed of the walks, public as the arcs they follow, at least 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,7 @@ from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/eclipse.md"
 _SINGULAR = "singular"
+_BASES = (*Basis, _SINGULAR)
 _OWN, _CORE, _DEGREES = "own.", "core.", "degrees."
 """Perceptrons, by the prefix of their weights."""
 
@@ -74,7 +75,7 @@ _NEARLY = 0.005
 
 
 class Use(StrEnum):
-    """HEAD: perceptrons read Q C and the degrees; GRAPH: the largest of Q C Q^T are a graph's edges for `network`."""
+    """What the low-rank view is for: something to read, or a graph."""
 
     HEAD = "head"
     GRAPH = "graph"
@@ -84,17 +85,24 @@ class Use(StrEnum):
 class Eclipse(ReleasedGraph):
     """C = Q^T A Q + noise for public unit rows Q [n, rank]; a head reads Q C, or a network the largest of Q C Q^T.
 
-    Beside the core, `degree_share` of mu^2 buys every node's noisy degree for a head, `count_share` the number of edges
-    for a network. `basis="singular"` is Algorithm 1 as printed: budget 1 / noise, `count_share` of it for the number of
-    edges, the rest for singular values, whose noise is that of Theorem 1 at `printed_delta`. Only PUBLISHED charges it.
+    Beside the core a share of mu^2 buys every node's noisy degree for a head, or the number of edges for a network.
+    Algorithm 1 as printed has the budget 1 / noise: a share for the number of edges, the rest for singular values.
     """
 
-    basis: str = "features"
+    basis: Annotated[str, _BASES] = "features"
+    """Where Q comes from, see `nn.basis.Basis`; singular: Algorithm 1 as printed, which only PUBLISHED charges."""
     rank: int = 64
-    use: str = "head"
+    """Columns of Q, or singular values, at least 1."""
+    use: Annotated[str, Use] = "head"
+    """head: perceptrons read Q C and degrees; graph: the largest of Q C Q^T are the edges that `network` trains on."""
     degree_share: float = 0.25
+    """Of mu^2, what use=head spends on every node's noisy degree, strictly between 0 and 1."""
     count_share: float = 0.01
+    """Of mu^2 (of the budget with basis=singular), what use=graph spends on the number of edges, strictly between 0
+    and 1.
+    """
     printed_delta: float = 1e-5
+    """The delta at which Theorem 1 sets the noise of the singular values, strictly between 0 and 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,12 +114,22 @@ class Eclipse(ReleasedGraph):
                 raise InvalidInput(f"degree_share and count_share must lie strictly between 0 and 1, got {share}")
         require_delta(self.printed_delta)
         use = parse(Use, self.use, "use")
-        if self.basis != _SINGULAR:
-            known = ", ".join([*Basis, _SINGULAR])
-            if self.basis not in list(Basis):
-                raise InvalidInput(f"unknown basis {self.basis!r}; use one of: {known}")
-        elif use is not Use.GRAPH:
+        if self.basis not in _BASES:
+            raise InvalidInput(f"unknown basis {self.basis!r}; use one of: {', '.join(_BASES)}")
+        if self.basis == _SINGULAR and use is not Use.GRAPH:
             raise InvalidInput('basis="singular" is read as a graph: pass use="graph"')
+        self._require_readers()
+
+    def _require_readers(self) -> None:
+        """Settings of what is neither asked nor trained would change nothing."""
+        if self.use == Use.HEAD:
+            self.require_default("network", "count_share", unless="use=graph")
+        else:
+            self.require_default("degree_share", unless="use=head")
+        if self.basis != _SINGULAR:
+            self.require_default("printed_delta", unless="basis=singular")
+        if self.basis == Basis.POSTERIORS:
+            self.require_default("rank", unless="another basis: posteriors have a column for every class")
 
     # --- What is asked. ---
 
@@ -226,12 +244,13 @@ class Eclipse(ReleasedGraph):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        small = cls(hidden=4, epochs=2, rank=3)
+        small = cls(hidden=4, epochs=2)
+        ranked = replace(small, rank=3)
         return (
-            small,
-            replace(small, basis="random", use="graph", network="sage"),
+            ranked,
+            replace(ranked, basis="random", use="graph", network="sage"),
             replace(small, basis="posteriors"),
-            replace(small, basis="singular", use="graph"),
+            replace(ranked, basis="singular", use="graph"),
         )
 
 

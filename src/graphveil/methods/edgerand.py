@@ -17,12 +17,10 @@ from graphveil.privacy.session import Session
 
 @dataclass(frozen=True)
 class EdgeRand(ReleasedGraph):
-    """Every pair tells whether it is an edge and lies with probability 1 / (1 + e^epsilon), epsilon = 1 / noise.
-
-    Where more than `most` lies are expected, a public share of all yeses is kept, so that `most` are.
-    """
+    """Every pair tells whether it is an edge and lies with probability 1 / (1 + e^epsilon), epsilon = 1 / noise."""
 
     most: int = 2_000_000
+    """Lies that are expected at most, at least 1: where there would be more, a public share of all yeses is kept."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,18 +22,20 @@ from graphveil.privacy.session import Session
 class Gap(EdgeMethod):
     """X_k = unit_rows(A X_{k-1} + N(0, noise^2)) for k = 1..hops; a head reads [encoder | X_1 | ... | X_hops].
 
-    X_0 = unit_rows(P - 1/c) for the class posteriors P [n, c] of an encoder trained on public features and labels;
-    with `embedding` > 0 its hidden embedding of that many columns; with `hidden` = 0 there is no encoder, and X_0 are
-    unit rows of the features [n, d]. `jumping`: each X_k gets a layer of its own before the head. The authors'
-    architecture is Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
+    X_0 = unit_rows(P - 1/c) for the class posteriors P [n, c] of an encoder trained on public features and labels, or
+    unit rows of its hidden embedding; without an encoder, of the features [n, d]. The authors' architecture is
+    Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
     """
 
     refuses = NO_NODES
     least_hidden = 0
 
     hops: int = 1
+    """Noisy sums, one after the other, at least 1."""
     embedding: int = 0
+    """Columns of the encoder's hidden embedding, which X_0 is made of; 0 takes its class posteriors."""
     jumping: bool = False
+    """Whether each X_k gets a layer of its own before the head."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,6 +46,8 @@ class Gap(EdgeMethod):
             )
         if self.embedding and not self.hidden:
             raise InvalidInput("hidden=0 leaves the encoder out, so there is no embedding; set embedding=0 or hidden")
+        if not self.hidden:
+            self.require_default("epochs", unless="an encoder, hidden of at least 1")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "hop", self.hops, why="docs/methods/gap.md")
@@ -91,4 +95,4 @@ class Gap(EdgeMethod):
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(hidden=4, head=4, epochs=2)
         authors = replace(small, hops=2, embedding=5, jumping=True)
-        return small, replace(small, hops=3), authors, replace(small, hops=2, hidden=0)
+        return small, replace(small, hops=3), authors, cls(hidden=0, head=4, hops=2)

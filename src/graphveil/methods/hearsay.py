@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor, nn
@@ -66,12 +66,21 @@ class Hearsay(Method):
     refuses = NO_NODES
 
     hops: int = 1
-    channel: str = "counts"
+    """How often nodes hear their neighbours, at least 1."""
+    channel: Annotated[str, Channel] = "counts"
+    """What carries the messages. counts: geometric noise, pure epsilon; sums: Gaussian noise; pairs: randomised
+    response, once for all hops.
+    """
     degree: float = 0.05
+    """Share in [0, 1) of a message of sums or pairs that counts neighbours; the rest tells their classes."""
     folds: int = 5
+    """Parts of the training nodes, at least 2: a node's belief comes from perceptrons that did not see its part."""
     hidden: int = 128
+    """Width of those perceptrons' hidden layer, at least 1."""
     head: int = 64
-    scale: str = "shifted"
+    """Width of the hidden layer of every hop's head, at least 1."""
+    scale: Annotated[str, Scale] = "shifted"
+    """How public features are scaled before perceptrons read them."""
 
     def __post_init__(self) -> None:
         require_whole(self, "hops", "folds", "hidden", "head")
@@ -82,7 +91,8 @@ class Hearsay(Method):
         if not 0 <= self.degree < 1:
             raise InvalidInput(f"degree is a share of a message in [0, 1), got {self.degree!r}")
         parse(Scale, self.scale, "scale")
-        parse(Channel, self.channel, "channel")
+        if parse(Channel, self.channel, "channel") is Channel.COUNTS:
+            self.require_default("degree", unless="channel=sums or channel=pairs")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         # Nobody published a claim for it, so both readings are the sound one.

@@ -21,10 +21,11 @@ from graphveil.privacy.session import Session
 class LapGraph(ReleasedGraph):
     """E~ = floor(edges + Laplace), then the E~ pairs with the largest A_ij + Laplace; a network trains on them.
 
-    The whole budget is 1 / noise: `count_share` of it for the number of edges, the rest for the pairs.
+    The whole budget is 1 / noise.
     """
 
     count_share: float = 0.01
+    """Of the budget, what the number of edges gets, strictly between 0 and 1; the pairs get the rest."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

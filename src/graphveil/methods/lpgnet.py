@@ -32,6 +32,7 @@ class LpgNet(EncoderMethod):
     refuses = NO_NODES
 
     levels: int = 1
+    """Networks, one after the other, each with noisy counts of its own; at least 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -31,6 +31,7 @@ class Mlp(Network):
     hidden: int = 128
     epochs: int = 150
     input_dropout: float = 0.2
+    """Share of the features that is silenced in training, in [0, 1)."""
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return exposing_plan(adjacency, reading, frozenset({"x", "y"}))

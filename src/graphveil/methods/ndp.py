@@ -18,6 +18,7 @@ from graphveil.core import (
     State,
     Step,
     Unit,
+    Unsupported,
     require_whole,
 )
 from graphveil.graph.arcs import Csr
@@ -38,16 +39,19 @@ class Ndp(SubgraphMethod):
     w <- Adam(w, (sum_s clip(g_s) + noise * clip * N(0, I)) / (clip * m)) over m of the n training nodes' subgraphs,
     drawn without replacement. One node can change 1 + cap + ... + cap^layers of the n.
     Under FEATURES arcs are public and each node keeps `cap` of them (FDP of Ayle et al.); under NODE those that have
-    more in the public population send nothing. Messages go to training nodes only; `transductive` lets nodes send them
-    that do not train.
+    more in the public population send nothing. Messages go to training nodes only.
     """
 
     units = frozenset({Unit.NODE, Unit.FEATURES})
 
     steps: int = 200
+    """Noisy gradient steps, at least 1."""
     transductive: bool = True
+    """Whether nodes that do not train send messages to those that do."""
     cap: int = 2
+    """Training nodes that a node sends to, at most; at least 1."""
     arc_seed: int = 0
+    """Seed that chooses which arcs are kept under unit FEATURES, at least 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +62,7 @@ class Ndp(SubgraphMethod):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         if adjacency.unit is Unit.NODE:
             self.require_smooth()
+            self.require_default("arc_seed", unless="unit=features, where arcs are chosen", error=Unsupported)
         population = int(public.train.sum())
         affected = min(most_occurrences(self.cap, self.layers), population)
         noisy = Gaussian(std=noise, clip=self.clip)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -19,29 +19,32 @@ from graphveil.nn.inductive import inductive
 from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/pate.md"
+_TEACHERS = ("mlp", "gnn")
+_AGGREGATES = ("lnmax", "gnmax")
 _ORDERS = 9
 """The authors' accountant takes eight moments, which are the Renyi orders 2 to 9."""
 
 
 @dataclass(frozen=True)
 class Pate(TeacherStudent):
-    """Private ids are dealt out to `voters` teachers; for every query each names a class, and noise joins the counts.
+    """Private ids are dealt out to teachers; for every query each names a class, and noise joins the counts.
 
-    `teacher` mlp (PATEM) reads features alone, gnn (PATEG) also the arcs among a teacher's own nodes.
-    `aggregate` lnmax: Laplace noise of scale `noise` on every count; gnmax: normal noise of deviation `noise`.
     The paper's own: aggregate=lnmax, student=sage.
     """
 
     voters: int = 20
-    teacher: str = "mlp"
-    aggregate: str = "gnmax"
+    """Teachers that private ids are dealt out to, at least 1."""
+    teacher: Annotated[str, _TEACHERS] = "mlp"
+    """What a teacher reads. mlp: features alone (PATEM); gnn: also the arcs among its own nodes (PATEG)."""
+    aggregate: Annotated[str, _AGGREGATES] = "gnmax"
+    """Noise on every count. lnmax: Laplace of scale `noise`; gnmax: normal of deviation `noise`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole(self, "voters")
         if not 1 <= self.voters <= MOST_VOTERS:
             raise InvalidInput(f"pate needs 1 to {MOST_VOTERS:,} voters, got {self.voters}")
-        if self.teacher not in ("mlp", "gnn") or self.aggregate not in ("lnmax", "gnmax"):
+        if self.teacher not in _TEACHERS or self.aggregate not in _AGGREGATES:
             raise InvalidInput("pate: teacher is mlp or gnn, and aggregate is lnmax or gnmax")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -78,5 +81,5 @@ class Pate(TeacherStudent):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        small = cls(queries=5, voters=3, width=3, hidden=4, epochs=2)
-        return small, replace(small, teacher="gnn", aggregate="lnmax", student="sage")
+        small = cls(queries=5, voters=3, hidden=4, epochs=2)
+        return replace(small, width=3), replace(small, teacher="gnn", aggregate="lnmax", student="sage")

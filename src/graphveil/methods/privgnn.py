@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self, cast
+from typing import Annotated, Self, cast
 
 import numpy as np
 import torch
@@ -41,6 +41,7 @@ _ODDS = 2.0
 """Where noise is not spent on lambda, e^lambda is this times one more than there are classes."""
 _ORDERS = 32
 """The authors try Renyi orders up to this one."""
+_CHOICES = {"spend": ("rate", "noise"), "argmax": ("gumbel", "laplace"), "teacher": ("votes", "sage")}
 _SENSITIVITY = f"Theorem 7 takes 1 for the L1 sensitivity of a posterior, which is 2 [{_WHY}]"
 _ONE_SAMPLE = f"one sample serves all queries, so that it amplifies none of them [{_WHY}]"
 
@@ -56,26 +57,31 @@ class Spending:
 
 @dataclass(frozen=True)
 class PrivGnn(TeacherStudent):
-    """For every query: a Poisson sample, its `neighbours` nearest nodes, a teacher on them, a noisy argmax; a student.
+    """For every query: a Poisson sample, its nodes nearest to the query, a teacher on them, a noisy argmax; a student.
 
-    `spend` rate, the rule that chooses the sampling rate gamma, lambda and |Q|: e^lambda = 2 (classes + 1), and noise
-    divides `rate`; where it would leave less than `least` nodes in a sample it divides the square root of `queries`
-    instead, and at last lambda (see `spending`). `spend` noise: lambda = 1 / noise, `rate` and `queries` as they are.
-    `argmax` gumbel: the exponential mechanism; laplace: the paper's noise. `sharp`: all of a teacher's weight goes to
-    its first choice. `teacher` votes: chosen nodes vote; sage: the paper's network. `neighbours` 0: all of the sample
-    (the paper's KNNREM); `single`: one sample and one network for all queries (SINGLEGNN).
     The paper's own: spend=noise, argmax=laplace, sharp=False, teacher=sage, student=sage.
     """
 
     rate: float = 0.3
+    """Chance in (0, 1] that a private node is sampled for a query, at most."""
     neighbours: int = 750
-    spend: str = "rate"
+    """Sampled nodes nearest to the query that a teacher learns from; 0: all of them (the paper's KNNREM)."""
+    spend: Annotated[str, _CHOICES["spend"]] = "rate"
+    """What noise lowers. rate: the sampling rate, then the number of queries, at last lambda (see `spending`); noise:
+    lambda = 1 / noise, the paper's.
+    """
     least: int = 20
-    argmax: str = "gumbel"
+    """Nodes of a sample below which spend=rate lowers the number of queries instead, at least 1."""
+    argmax: Annotated[str, _CHOICES["argmax"]] = "gumbel"
+    """How a class is named. gumbel: the exponential mechanism; laplace: the paper's noise."""
     sharp: bool = True
-    teacher: str = "votes"
+    """Whether all of a teacher's weight goes to its first choice."""
+    teacher: Annotated[str, _CHOICES["teacher"]] = "votes"
+    """votes: chosen nodes vote; sage: the paper's network learns from them."""
     temperature: float = 0.1
+    """How evenly nodes vote with teacher=votes, above 0: near 0 the nearest ones alone."""
     single: bool = False
+    """One sample and one network for all queries (SINGLEGNN)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,17 +89,29 @@ class PrivGnn(TeacherStudent):
         require_rate(self.rate)
         if self.least < 1 or self.neighbours < 0:
             raise InvalidInput("privgnn needs least of at least 1 and neighbours of at least 0")
-        known = {"spend": ("rate", "noise"), "argmax": ("gumbel", "laplace"), "teacher": ("votes", "sage")}
-        for name, values in known.items():
+        for name, values in _CHOICES.items():
             if getattr(self, name) not in values:
                 raise InvalidInput(f"privgnn: {name} is {' or '.join(values)}, got {getattr(self, name)!r}")
         if not self.temperature > 0:
             raise InvalidInput(f"temperature must be above 0, got {self.temperature}")
         if self.single and (self.neighbours, self.spend, self.teacher) != (0, "noise", "sage"):
             raise InvalidInput("single=True is one network for all queries: neighbours=0, spend=noise, teacher=sage")
+        if self.spend != "rate":
+            self.require_default("least", unless="spend=rate")
+        if self.teacher != "votes":
+            self.require_default("temperature", unless="teacher=votes")
+
+    @property
+    def network_teachers(self) -> bool:
+        """Whether teachers are networks; if not, they read the view of the public graph."""
+        return self.teacher == "sage"
 
     def spending(self, public: Public, noise: float) -> Spending:
-        """What `noise` is spent on; no part grows with it, and so neither does epsilon."""
+        """What `noise` is spent on; no part grows with it, and so neither does epsilon.
+
+        With spend=rate e^lambda = 2 (classes + 1), and noise divides `rate`; where it would leave less than `least`
+        nodes in a sample it divides the square root of `queries` instead, and at last lambda.
+        """
         most = self.most_queries(public)
         if self.spend == "noise":
             return Spending(most, float(self.rate), 1 / noise if noise else math.inf)
@@ -187,11 +205,15 @@ class PrivGnn(TeacherStudent):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        small = cls(queries=6, width=3, least=2)
+        small = cls(queries=6)
         paper = replace(
             small, spend="noise", argmax="laplace", sharp=False, teacher="sage", student="sage", hidden=4, epochs=2
         )
-        return small, replace(paper, neighbours=2), replace(paper, neighbours=0, single=True)
+        return (
+            replace(small, width=3, least=2),
+            replace(paper, neighbours=2),
+            replace(paper, neighbours=0, single=True),
+        )
 
 
 def _taught(shared: tuple[Teacher, Known, int], piece: tuple[list[Ids], Ids]) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ _SUPER_NODES = 2048
 
 
 class Communities(StrEnum):
-    """Where communities start. PUBLIC: what perceptrons make of the features; LOUVAIN: a noisy graph of super-nodes."""
+    """Where communities start."""
 
     PUBLIC = "public"
     LOUVAIN = "louvain"
@@ -52,18 +52,23 @@ class FirstCommunities:
 class PrivGraph(ReleasedGraph):
     """Nodes settle in communities; noisy degrees inside and edge counts between them give a graph, which is trained on.
 
-    The whole budget is 1 / noise. `move_share` of it lets nodes move, `start_share` pays for the graph of super-nodes
-    of `group` nodes each (LOUVAIN only), the rest for degrees and counts. `lean`: the weight of public log posteriors
-    when nodes move (PUBLIC only). At most `most` edges are expected.
+    The whole budget is 1 / noise: shares of it let nodes move and, with LOUVAIN, pay for the graph of super-nodes; the
+    rest is for degrees and counts.
     """
 
     network: str = "sage"
-    communities: str = "public"
+    communities: Annotated[str, Communities] = "public"
+    """Where communities start. public: what perceptrons make of the features; louvain: a noisy graph of super-nodes."""
     move_share: float = 0.5
+    """Of the budget, what nodes may move for, strictly between 0 and 1."""
     start_share: float = 1 / 3
+    """Of the budget, what communities=louvain pays for the graph of super-nodes, strictly between 0 and 1."""
     lean: float = 4.0
+    """Weight of public log posteriors when nodes move from communities=public, at least 0."""
     group: int = 20
+    """Nodes of a super-node of communities=louvain, at least 1."""
     most: int = 2_000_000
+    """Edges that are expected at most, at least 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,6 +82,10 @@ class PrivGraph(ReleasedGraph):
             raise InvalidInput(f"move_share + start_share must leave a rest, got {self.move_share + self.start_share}")
         if not 0 <= self.lean < math.inf:
             raise InvalidInput(f"lean must be a finite number of at least 0, got {self.lean}")
+        if self.communities == Communities.LOUVAIN:
+            self.require_default("lean", unless="communities=public")
+        else:
+            self.require_default("start_share", "group", unless="communities=louvain")
 
     def _start(self) -> float:
         return self.start_share if self.communities == Communities.LOUVAIN else 0.0

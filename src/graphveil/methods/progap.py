@@ -24,14 +24,18 @@ class ProGap(EncoderMethod):
     """X_s = unit_rows(A H_{s-1} + N(0, noise^2)) for s = 1..stages; network s learns from [encoder | X_1 | ... | X_s].
 
     H_0 is what the encoder says of a node, H_s what network s says: unit_rows(P - 1/c) for its class posteriors
-    P [n, c], or, with `embedding` > 0, unit rows of that many hidden columns (its layer for X_s, as the authors have
-    it). A stage sums once and its sum is kept. Every network has jumping knowledge; the last one predicts.
+    P [n, c], or unit rows of hidden columns. A stage sums once and its sum is kept. Every network has jumping
+    knowledge; the last one predicts.
     """
 
     refuses = NO_NODES
 
     stages: int = 2
+    """Noisy sums, each followed by a network of its own; at least 1."""
     embedding: int = 0
+    """Hidden columns of a network (its layer for X_s, as the authors have it) that speak next; 0 takes its class
+    posteriors.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,6 +44,8 @@ class ProGap(EncoderMethod):
             raise InvalidInput(
                 f"progap needs stages of at least 1 and embedding of at least 0, got {self.stages} and {self.embedding}"
             )
+        if self.embedding:
+            self.require_default("head", unless="embedding=0, which leaves the width of hidden layers open")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "stage", self.stages, why="docs/methods/progap.md")
@@ -95,5 +101,5 @@ class ProGap(EncoderMethod):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        small = cls(hidden=4, head=4, epochs=2)
-        return small, replace(small, embedding=5)
+        small = cls(hidden=4, epochs=2)
+        return replace(small, head=4), replace(small, embedding=5)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, parse, require_positive
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, Unsupported, parse, require_positive
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
@@ -24,7 +24,7 @@ _BOTH_ARCS = (
 
 
 class Answers(StrEnum):
-    """Who answers in an undirected graph: every edge once, or each of its two arcs for itself."""
+    """Who answers in an undirected graph."""
 
     EDGES = "edges"
     ARCS = "arcs"
@@ -32,16 +32,19 @@ class Answers(StrEnum):
 
 @dataclass(frozen=True)
 class SageRr(Sage):
-    """A noisy number of edges, then a flipped graph with `growth` times as many expected; SAGE trains on that graph.
+    """A noisy number of edges, then a flipped graph of a multiple of them; SAGE trains on that graph.
 
-    The whole budget is 1 / noise: `count_share` of it for the number (Laplace), the rest for every pair's answer.
+    The whole budget is 1 / noise: a share for the number (Laplace), the rest for every pair's answer.
     """
 
     units = frozenset({Unit.EDGE})
 
     growth: float = 4.0
+    """Expected arcs of the flipped graph for every arc that was counted, above 0."""
     count_share: float = 0.01
-    answers: str = "edges"
+    """Of the budget, what the number of edges gets, strictly between 0 and 1; the answers get the rest."""
+    answers: Annotated[str, Answers] = "edges"
+    """Who answers in an undirected graph: every edge once, or each of its two arcs for itself."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,6 +54,8 @@ class SageRr(Sage):
         parse(Answers, self.answers, "answers")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+        if not adjacency.undirected:
+            self.require_default("answers", unless="an undirected graph", error=Unsupported)
         whole = 1 / noise if noise > 0 else math.inf
         twice = adjacency.undirected and self.answers == Answers.ARCS
         count = Laplace(scale=noise / self.count_share)

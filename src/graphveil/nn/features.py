@@ -25,6 +25,10 @@ class Scale(StrEnum):
     COLUMNS = "columns"
 
 
+RECORD_WISE = (Scale.ROWS, Scale.CENTRED, Scale.NONE)
+"""The ways that read one record at a time: see `by_record`."""
+
+
 def unit_rows(x: Tensor) -> Tensor:
     """Each non-zero row divided by its length, [n, d]."""
     return torch.nn.functional.normalize(x, dim=1)

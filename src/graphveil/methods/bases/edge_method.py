@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -57,10 +57,15 @@ class EncoderMethod(Method):
     """0 where a method can do without an encoder."""
 
     hidden: int = 128
+    """Width of the encoder's hidden layer, at least 1; in `gap` 0 leaves the encoder out."""
     head: int = 64
+    """Width of the hidden layer of whatever reads the released rows, at least 1."""
     epochs: int = 150
+    """Passes over the training nodes that train the encoder, at most; it stops early on validation."""
     learning_rate: float = 0.01
-    scale: str = "shifted"
+    """Step size of Adam, for encoder and head, above 0."""
+    scale: Annotated[str, Scale] = "shifted"
+    """How public features are scaled before the encoder reads them."""
 
     def __post_init__(self) -> None:
         require_whole(self, "hidden", "head", "epochs")

@@ -15,6 +15,7 @@ from torch import Tensor
 from graphveil.core import (
     Adjacency,
     Described,
+    GraphveilError,
     InvalidInput,
     Plan,
     Reading,
@@ -106,6 +107,12 @@ class Method(Described):
         public graph if it reads PUBLIC_GRAPH.
         """
         return state["logits"]
+
+    def require_default(self, *names: str, unless: str, error: type[GraphveilError] = InvalidInput) -> None:
+        """Refuse settings that would change nothing; `unless` says what would give them a meaning."""
+        for item in fields(self):
+            if item.name in names and (value := getattr(self, item.name)) != item.default:
+                raise error(f"{self.name()}: {item.name}={value} changes nothing without {unless}; leave it out")
 
     @classmethod
     def name(cls) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from graphveil.core import InvalidInput, parse, require_positive, require_whole
 from graphveil.methods.bases.method import Method
@@ -11,15 +12,22 @@ from graphveil.nn.features import Scale
 
 @dataclass(frozen=True)
 class Network(Method):
-    """A method whose fit is plain full-batch training of `layers` layers of width `hidden`."""
+    """A method whose fit is plain full-batch training of a few layers."""
 
     hidden: int = 64
+    """Width of every hidden layer, at least 1."""
     layers: int = 2
+    """Layers, at least 1; 1 has no hidden layer."""
     dropout: float = 0.5
+    """Share of a hidden layer's entries that is silenced in training, in [0, 1)."""
     epochs: int = 200
+    """Passes over the training nodes, at most; it stops early on validation."""
     learning_rate: float = 0.01
+    """Step size of Adam, above 0."""
     weight_decay: float = 5e-4
-    scale: str = "shifted"
+    """Weight of the squares of the weights in the loss."""
+    scale: Annotated[str, Scale] = "shifted"
+    """How features are scaled before the network reads them."""
 
     def __post_init__(self) -> None:
         require_whole(self, "hidden", "layers", "epochs")
@@ -27,3 +35,5 @@ class Network(Method):
             raise InvalidInput(f"{self.name()} needs hidden, layers and epochs of at least 1 and dropout in [0, 1)")
         require_positive(self.learning_rate, "learning_rate")
         parse(Scale, self.scale, "scale")
+        if self.layers == 1:
+            self.require_default("hidden", "dropout", unless="a hidden layer, layers of at least 2")

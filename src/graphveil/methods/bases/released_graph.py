@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
 
 from torch import Tensor, nn
 
@@ -28,7 +28,7 @@ from graphveil.privacy.session import Session
 
 
 class Backbone(StrEnum):
-    """The network that reads the released graph; FIRST_ORDER is GCN with I + D^-1/2 A D^-1/2."""
+    """The network that reads the released graph."""
 
     GCN = "gcn"
     FIRST_ORDER = "first_order"
@@ -53,7 +53,8 @@ class ReleasedGraph(GraphNetwork):
 
     units = frozenset({Unit.EDGE})
 
-    network: str = "gcn"
+    network: Annotated[str, Backbone] = "gcn"
+    """What trains on the released graph; first_order is a GCN with I + D^-1/2 A D^-1/2."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast, get_args
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.nn.clipping import flat, unflat
-from graphveil.nn.features import by_record
+from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.nn.subgraph import SubgraphGradients, SubgraphModel, gradients, start
 from graphveil.nn.subgraph_model import Activation, Kind, logits_at_rows
 from graphveil.privacy.session import Session
@@ -27,18 +27,26 @@ from graphveil.sampling.subgraphs import Subgraphs
 
 @dataclass(frozen=True)
 class SubgraphMethod(Method):
-    """Noisy sums of the clipped gradients of about `batch` subgraphs, followed by Adam."""
+    """Noisy sums of the clipped gradients of many subgraphs, each sum followed by a step of Adam."""
 
     reads = PredictionReads.HELD_OUT
 
-    network: str = "gcn"
+    network: Annotated[str, get_args(Kind)] = "gcn"
+    """How messages are summed up, see `nn.subgraph_model.SubgraphModel`."""
     layers: int = 1
+    """Layers of message passing, 1 or 2, before one dense layer."""
     hidden: int = 32
-    activation: str = "relu"
+    """Width of every hidden layer, at least 1."""
+    activation: Annotated[str, get_args(Activation)] = "relu"
+    """What follows every hidden layer."""
     batch: int = 512
+    """Subgraphs that a step draws, at least 1; all there are where that is fewer."""
     clip: float = 1.0
+    """Length that a subgraph's gradient is clipped to, above 0."""
     learning_rate: float = 0.02
-    scale: str = "centred"
+    """Step size of Adam, above 0."""
+    scale: Annotated[str, RECORD_WISE] = "centred"
+    """How features are scaled, one record at a time."""
 
     def __post_init__(self) -> None:
         require_whole(self, "layers", "hidden", "batch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -17,41 +18,69 @@ from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_l
 from graphveil.nn.teachers import Known
 from graphveil.nn.view import View, learnt_view
 
+_STUDENTS = ("ridge", "sage")
+
 
 @dataclass(frozen=True)
 class TeacherStudent(Method):
-    """Asks about `queries` public nodes, then trains a student on the answers and the public graph.
-
-    `student` ridge: closed form on what the view of the public graph shows; sage: the paper's network, with
-    `pretraining` epochs without labels (appendix D.7). `hidden` to `dropout` are of networks, teachers' and students'.
-    `scale` is fitted to public features and applied to private rows one at a time.
-    """
+    """Asks about public nodes, then trains a student on the answers and the public graph."""
 
     units = frozenset({Unit.NODE})
     reads = PredictionReads.PUBLIC_GRAPH
     needs_public = True
 
     queries: int = 1000
-    student: str = "ridge"
-    scale: str = "rows"
+    """Public nodes that are asked about, at least 1; all that may be where that is fewer."""
+    student: Annotated[str, _STUDENTS] = "ridge"
+    """Who learns from the answers. ridge: closed form on what the view of the public graph shows; sage: the paper's
+    network.
+    """
+    scale: Annotated[str, Scale] = "rows"
+    """How features are scaled: fitted to public features, and applied to private rows one at a time."""
     width: int = 32
+    """Coordinates of the view of the public graph, at least 1."""
     ridge: float = 3.0
+    """Penalty of student=ridge on the squares of its weights, above 0."""
     hidden: int = 64
+    """Width of the hidden layers of networks, teachers' and students', at least 1."""
     epochs: int = 200
+    """Passes that train a network, teacher or student, at least 1."""
     learning_rate: float = 0.01
+    """Step size of Adam, for every network, above 0."""
     dropout: float = 0.5
+    """Share of a hidden layer's entries that networks silence in training, in [0, 1)."""
     pretraining: int = 0
+    """Epochs without labels before student=sage learns from the answers (appendix D.7), at least 0."""
 
     def __post_init__(self) -> None:
         require_whole(self, "queries", "width", "hidden", "epochs", "pretraining")
         if min(self.queries, self.width) < 1:
             raise InvalidInput(f"{self.name()} needs queries and width of at least 1")
-        if self.student not in ("ridge", "sage"):
+        if self.student not in _STUDENTS:
             raise InvalidInput(f"{self.name()}: student is ridge or sage, got {self.student!r}")
         require_positive(self.ridge, "ridge")
         parse(Scale, self.scale, "scale")
         self.recipe()
         self.sage_student()
+        self._require_readers()
+
+    @property
+    def network_teachers(self) -> bool:
+        """Whether teachers are networks; if not, they read the view of the public graph."""
+        return True
+
+    def _require_readers(self) -> None:
+        """Settings of the student and of the teachers that are not there would change nothing."""
+        if self.student == "sage":
+            self.require_default("ridge", unless="student=ridge")
+            if self.network_teachers:
+                self.require_default("width", unless="somebody who reads a view, as student=ridge does")
+            return
+        self.require_default("pretraining", unless="student=sage")
+        if not self.network_teachers:
+            self.require_default(
+                "hidden", "epochs", "learning_rate", "dropout", unless="a network, student=sage or teacher=sage"
+            )
 
     def recipe(self) -> SageRecipe:
         """How the networks of teachers are trained."""

@@ -153,7 +153,5 @@ def _short_heads(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("undirected", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in discover.methods().items()])
 def test_no_knob_is_silent(kind: type[Method], undirected: bool) -> None:
-    if kind.name() == "heterpoisson":
-        pytest.xfail("network=pairs leaves most of its fields without a meaning; it is about to be a method of its own")
     found = {f"{bench.method} under {bench.adjacency}": bench.silent() for bench in benches(kind, undirected)}
     assert not [f"{where}: {', '.join(names)}" for where, names in found.items() if names]

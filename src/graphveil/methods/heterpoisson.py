@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from torch import Tensor
@@ -43,8 +43,6 @@ class HeterPoisson(SubgraphMethod):
 
     Noisy sums of clipped per-subgraph gradients, each followed by Adam, with q = batch / nodes (at most 1/2) and
     ceil(epochs / q) of them. `noise_law` sml is the paper's noise, whose proof is false.
-    `row_length`: networks read features scaled by record and then stretched to this length, since Adam's step is fixed.
-    `test_neighbours`: how many neighbours a network hears in prediction, 0 for all.
     """
 
     units = frozenset({Unit.NODE})
@@ -55,13 +53,21 @@ class HeterPoisson(SubgraphMethod):
     clip: float = 0.5
     learning_rate: float = 0.01
     multiplier: float = 1.0
+    """M: an in-neighbour of degree D stays with probability M / D."""
     p_max: float = 1.0
+    """The largest probability with which an in-neighbour stays, in (0, 1]."""
     epochs: float = 9.0
+    """How often a training id is central on average: there are ceil(epochs / q) steps."""
     row_length: float = 12.0
-    noise_law: str = "gaussian"
+    """What rows are stretched to after scaling, since Adam's step is fixed."""
+    noise_law: Annotated[str, ("gaussian", "sml")] = "gaussian"
+    """The law of the noise; sml is the paper's, whose published proof is false."""
     exact_term: bool = False
+    """Published accounting of sml: the term that the authors drop is kept."""
     overlap: bool = False
+    """Whether a central node stays in the subgraphs of others."""
     test_neighbours: int = 13
+    """How many in-neighbours of a node are read in prediction; 0 for all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.nn.beliefs import propagate
-from graphveil.nn.features import by_record
+from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
 
@@ -47,9 +47,13 @@ class PairCounts(Method):
     reads = PredictionReads.HELD_OUT
 
     learning_rate: float = 64.0
+    """The step of `dpsgd` on own features."""
     multiplier: float = 1.0
+    """M: an in-neighbour of degree D is counted with probability M / D."""
     p_max: float = 1.0
-    scale: str = "centred"
+    """The largest probability with which an in-neighbour is counted, in (0, 1]."""
+    scale: Annotated[str, RECORD_WISE] = "centred"
+    """How features are scaled, one record at a time."""
 
     def __post_init__(self) -> None:
         require_positive(self.learning_rate, "learning_rate")

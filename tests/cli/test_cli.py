@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import cli, discover
 from graphveil.cli import app
+from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
     "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
@@ -430,3 +431,14 @@ def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path)
         printed.append([line for line in lines if not any(word in line for word in scores)])
     assert printed[0] == printed[1]
     assert any("9 training nodes" in line for line in printed[0])
+
+
+@pytest.mark.parametrize("name", sorted(discover.methods()))
+def test_methods_say_what_every_setting_means(name: str) -> None:
+    shown = run("methods", name).stdout
+    for one in settings(discover.method(name)):
+        if one.default is not MISSING:
+            assert one.meaning, one.name
+            (line,) = (line for line in shown.splitlines() if line.startswith(f"--{one.name.replace('_', '-')} "))
+            assert one.meaning.split(".")[0] in line
+            assert all(choice in line for choice in one.choices)

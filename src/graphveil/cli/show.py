@@ -22,8 +22,9 @@ def methods(
     name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Show one method in full.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the methods, or the hyper-parameters of one."""
+    """List the methods, or the hyper-parameters of one and what they mean."""
     from graphveil import discover
+    from graphveil.methods.bases.settings import settings
 
     kinds = [discover.method(name)] if name else list(discover.methods().values())
     rows = [_method_row(kind) for kind in kinds]
@@ -31,7 +32,17 @@ def methods(
         print_json(rows[0] if name else rows)
     elif name:
         say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
-        print_table([{"flag": f"--{k.replace('_', '-')}", "default": v} for k, v in rows[0]["parameters"].items()])
+        print_table(
+            [
+                {
+                    "flag": f"--{one.name.replace('_', '-')}",
+                    "default": one.default,
+                    "meaning": one.meaning + (f" Choices: {', '.join(one.choices)}." if one.choices else ""),
+                }
+                for one in settings(kinds[0])
+                if one.name in rows[0]["parameters"]
+            ]
+        )
     else:
         print_table([{"method": r["name"], "protects": ", ".join(r["units"]), "about": r["about"]} for r in rows])
 

@@ -8,7 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, require_cost
+from graphveil.core import Curve, Floats, InvalidInput
+from graphveil.mechanisms.shared_curves import EpsilonCurve
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,8 @@ def response(epsilon: float, categories: int = 2) -> DominatingPair:
 
 
 @dataclass(frozen=True)
-class PureCurve(Curve):
+class PureCurve(EpsilonCurve):
     """Randomised response, the pair that dominates EVERY epsilon-DP mechanism (Kairouz et al. 2015)."""
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        require_cost(self.epsilon, "epsilon")
-
-    @property
-    def infinite(self) -> bool:
-        return self.epsilon == math.inf
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         return response(self.epsilon).deltas(epsilons)

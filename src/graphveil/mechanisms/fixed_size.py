@@ -17,30 +17,18 @@ import numpy as np
 import torch
 from scipy.special import gammaln
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
+from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
-from graphveil.mechanisms.poisson import inner_epsilon, require_rate, sampled_evidence
+from graphveil.mechanisms.poisson import inner_epsilon, sampled_evidence
+from graphveil.mechanisms.shared_curves import SampledCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class FixedSizeCurve(Curve):
+class FixedSizeCurve(SampledCurve):
     """The `base` curve (replace-one) behind sampling a fixed share `rate` without replacement."""
-
-    base: Curve
-    rate: float
-
-    def __post_init__(self) -> None:
-        require_rate(self.rate)
-
-    @property
-    def infinite(self) -> bool:
-        return self.base.infinite
-
-    def gdp(self) -> float | None:
-        return self.base.gdp() if self.rate == 1 else None
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         inner = self.base.deltas(inner_epsilon(np.abs(epsilons), self.rate)[1])

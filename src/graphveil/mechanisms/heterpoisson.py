@@ -26,8 +26,8 @@ from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, Sealed
 from graphveil.graph.arcs import Ids
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
-from graphveil.mechanisms.poisson import require_rate
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.mechanisms.shared_curves import require_rate
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.sampling import heterpoisson as sampler
 from graphveil.sampling.subgraphs import Subgraphs

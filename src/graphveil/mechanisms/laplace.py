@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
+from graphveil.core import Floats, InvalidInput, Query, SealedGraph, Source
 from graphveil.mechanisms.additive import Additive, certain
+from graphveil.mechanisms.shared_curves import EpsilonCurve
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
 @dataclass(frozen=True)
-class LaplaceCurve(Curve):
+class LaplaceCurve(EpsilonCurve):
     """Lap(0, 1) against Lap(epsilon, 1): pure epsilon-DP, and less than randomised response."""
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        require_cost(self.epsilon, "epsilon")
-
-    @property
-    def infinite(self) -> bool:
-        return self.epsilon == math.inf
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         inside = -np.expm1(np.minimum((epsilons - self.epsilon) / 2, 0.0))

@@ -17,6 +17,7 @@ from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_density
+from graphveil.mechanisms.shared_curves import EpsilonCurve
 
 _SMALLEST_SCALE = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""
@@ -30,21 +31,12 @@ _ROUNDING = 2.0**-20
 
 
 @dataclass(frozen=True)
-class TwoLaplaceCurve(Curve):
+class TwoLaplaceCurve(EpsilonCurve):
     """Two numbers with Laplace noise, each moved by `epsilon` noise scales: what a vote that changes sides costs.
 
     With w = epsilon - e/2: H_{e^e} = 1 - e^-w (1 + w/2) for 0 <= e <= 2 epsilon, and 0 beyond. Pure 2 epsilon, and less
     than randomised response with it.
     """
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        require_cost(self.epsilon, "epsilon")
-
-    @property
-    def infinite(self) -> bool:
-        return self.epsilon == math.inf
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         w = np.maximum(self.epsilon - np.abs(epsilons) / 2, 0.0)
@@ -66,20 +58,11 @@ class TwoLaplaceCurve(Curve):
 
 
 @dataclass(frozen=True)
-class PureMoments(Curve):
+class PureMoments(EpsilonCurve):
     """Renyi divergences of any `epsilon`-DP mechanism: min(epsilon, order epsilon^2 / 2) (Bun & Steinke 2016, 3.3).
 
     With epsilon = 2 lambda that is the data-independent bound of LNMax that its authors use (Theorem 2).
     """
-
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        require_cost(self.epsilon, "epsilon")
-
-    @property
-    def infinite(self) -> bool:
-        return self.epsilon == math.inf
 
     def rdp(self, orders: Floats) -> Floats:
         return np.minimum(self.epsilon, orders * self.epsilon**2 / 2)

@@ -25,15 +25,10 @@ from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import NoisyMax
+from graphveil.mechanisms.shared_curves import SampledCurve, require_rate
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def require_rate(rate: float) -> None:
-    """A sampling rate lies in (0, 1]."""
-    if not 0 < rate <= 1:
-        raise InvalidInput(f"a sampling rate must lie in (0, 1], got {rate}")
 
 
 def inner_epsilon(epsilons: Floats, rate: float) -> tuple[NDArray[np.bool_], Floats]:
@@ -62,21 +57,8 @@ def amplified(base: Curve, rate: float, epsilons: Floats) -> tuple[Floats, Float
 
 
 @dataclass(frozen=True)
-class PoissonCurve(Curve):
+class PoissonCurve(SampledCurve):
     """The `base` curve behind Poisson sampling with probability `rate`, add/remove neighbours."""
-
-    base: Curve
-    rate: float
-
-    def __post_init__(self) -> None:
-        require_rate(self.rate)
-
-    @property
-    def infinite(self) -> bool:
-        return self.base.infinite
-
-    def gdp(self) -> float | None:
-        return self.base.gdp() if self.rate == 1 else None
 
     def deltas(self, epsilons: Floats) -> tuple[Floats, Floats]:
         return amplified(self.base, self.rate, epsilons)

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from graphveil.core import Curve, Floats, InvalidInput, require_cost
-from graphveil.mechanisms.poisson import require_rate
+from graphveil.mechanisms.shared_curves import require_rate
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from graphveil.graph.arcs import Ids
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
-from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce, require_rate
+from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.renyi import MomentsCurve
+from graphveil.mechanisms.shared_curves import require_rate
 from graphveil.methods.bases.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive

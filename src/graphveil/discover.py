@@ -134,13 +134,14 @@ def _rebuild_step(described: dict[str, Any]) -> Step:
 
 def rebuild_method(described: Any) -> Any:
     """A method from its JSON description: one of ours, or one that the caller has imported from elsewhere."""
-    from graphveil.methods.bases.method import Method
+    from graphveil.methods.bases.method import Method, from_file
 
     known = {item.__name__: item for item in (*_imported(Method), *methods().values())}
     described = current_method(described)
     if isinstance(described, dict) and isinstance(kind := described.get("kind"), str) and kind not in known:
         raise Tampered(f"unknown method {kind!r} in a saved plan; if it is your own, import the module that defines it")
-    return _rebuild(described, known, known)
+    with from_file():
+        return _rebuild(described, known, known)
 
 
 def current_method(described: Any) -> Any:

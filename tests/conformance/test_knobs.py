@@ -155,3 +155,11 @@ def _short_heads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_knob_is_silent(kind: type[Method], undirected: bool) -> None:
     found = {f"{bench.method} under {bench.adjacency}": bench.silent() for bench in benches(kind, undirected)}
     assert not [f"{where}: {', '.join(names)}" for where, names in found.items() if names]
+
+
+def test_what_earlier_versions_did_not_refuse_is_read_from_files() -> None:
+    """A folder of theirs may hold a setting that changes nothing: its model is as good as before."""
+    silent = {**gv.methods.Hearsay().describe(), "degree": 0.5}
+    with pytest.raises(InvalidInput, match="changes nothing"):
+        gv.methods.Hearsay(degree=0.5)
+    assert discover.rebuild_method(silent).describe() == silent

@@ -160,7 +160,7 @@ class TestInfer:
 
     def test_the_certificate_and_the_folder_name_one_method(self, graph: Graph, tmp_path: Path) -> None:
         release = trained(graph, 2.0)
-        folder = replace(release, method=replace(HEARSAY, degree=0.5)).save(tmp_path / "model")
+        folder = replace(release, method=replace(HEARSAY, folds=3)).save(tmp_path / "model")
         with pytest.raises(Tampered, match="another method or other settings"):
             gv.load(folder)
 

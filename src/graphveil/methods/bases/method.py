@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
@@ -32,6 +34,19 @@ if TYPE_CHECKING:
     from graphveil.graph.arcs import Csr
     from graphveil.graph.sealing import Public
     from graphveil.privacy.session import Session
+
+
+_from_file: ContextVar[bool] = ContextVar("from_file", default=False)
+
+
+@contextmanager
+def from_file() -> Iterator[None]:
+    """Methods that are made inside are read from a file."""
+    token = _from_file.set(True)
+    try:
+        yield
+    finally:
+        _from_file.reset(token)
 
 
 class PredictionReads(StrEnum):
@@ -109,7 +124,12 @@ class Method(Described):
         return state["logits"]
 
     def require_default(self, *names: str, unless: str, error: type[GraphveilError] = InvalidInput) -> None:
-        """Refuse settings that would change nothing; `unless` says what would give them a meaning."""
+        """Refuse settings that would change nothing; `unless` says what would give them a meaning.
+
+        Those of a file are taken as they are: earlier versions did not refuse them.
+        """
+        if _from_file.get():
+            return
         for item in fields(self):
             if item.name in names and (value := getattr(self, item.name)) != item.default:
                 raise error(f"{self.name()}: {item.name}={value} changes nothing without {unless}; leave it out")

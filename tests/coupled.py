@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 import torch
 from neighbours import Silent, Sketch, roles
 from torch import Tensor
@@ -13,6 +14,11 @@ from blocks_of import random_links
 from graphveil.core import Mechanism, Query
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Sealed
+
+thirds = pytest.mark.parametrize(
+    "third", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+)
+"""Of what variants of a method share out among them with `every_small_sketch`."""
 
 
 def every_small_sketch(share: int, shares: int) -> Iterator[Sketch]:

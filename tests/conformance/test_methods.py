@@ -345,10 +345,14 @@ def test_sound_sensitivity_of_serving_holds(method: Method, adjacency: Adjacency
     assert search(method, adjacency, Reading.SOUND, tries, climbs=tries, work=serving(method, adjacency)) <= 1 + 1e-6
 
 
-SUMS = [one for name in ("gap", "progap", "dpdgc") for one in discover.method(name).specimens()]
+SUMS = [
+    pytest.param(one, id=str(one), marks=[pytest.mark.slow] * (number > 0))
+    for name in ("gap", "progap", "dpdgc")
+    for number, one in enumerate(discover.method(name).specimens())
+]
 
 
-@pytest.mark.parametrize("method", SUMS, ids=str)
+@pytest.mark.parametrize("method", SUMS)
 def test_search_finds_that_published_sums_forget_a_row(method: Method) -> None:
     """Sajadmanesh et al. and Chien et al. charge one row; an undirected edge moves two. Found, not told."""
     assert search(method, Adjacency.of("edge"), Reading.PUBLISHED, 0, 0) == pytest.approx(2**0.5, rel=1e-6)

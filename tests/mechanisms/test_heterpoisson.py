@@ -272,7 +272,7 @@ def test_chords_stay_above_where_exponentials_end() -> None:
 
 def test_runs_with_different_out_degrees_are_not_charged_as_one() -> None:
     """Another split gives a node another degree: D = 1 in one run and D = 3 in the next cost more than either twice."""
-    claim = HeterPoissonCurve(0.7891, 0.2, 1.0, 1.0, 0, 1999)
+    claim = HeterPoissonCurve(0.7891, 0.2, 1.0, 1.0, 0, 6)
     mixed = plan_of((replace(claim, low=1, high=1), 25), (replace(claim, low=3, high=3), 25))
     ledger = accounting.adaptive_epsilon([plan_of((claim, 25))] * 2, 4.0, 1e-5)
     assert ledger >= accounting.epsilon(mixed, 1e-5) > accounting.epsilon(plan_of((claim, 50)), 1e-5)

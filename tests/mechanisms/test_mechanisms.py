@@ -392,7 +392,9 @@ PLAIN = [
 
 @some
 @pytest.mark.parametrize("act", PLAIN, ids=str)
-@pytest.mark.parametrize("make", [lambda: Seeded(2), Secure], ids=["seeded", "secure"])
+@pytest.mark.parametrize(
+    "make", [pytest.param(lambda: Seeded(2), id="seeded"), pytest.param(Secure, id="secure", marks=pytest.mark.slow)]
+)
 def test_claims_are_tight_and_half_the_noise_is_noticed(act: Mechanism, make: Callable[[], Stream], runs: int) -> None:
     world = world_of(act)
     assert world is not None

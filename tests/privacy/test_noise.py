@@ -292,7 +292,7 @@ class TestNothingTwice:
 
         def draw() -> None:
             while not stop.is_set():
-                drawn.append(source.words(20_000))
+                drawn.append(source.words(2_000))
 
         threads = [threading.Thread(target=draw) for _ in range(3)]
         for thread in threads:

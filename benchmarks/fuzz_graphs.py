@@ -22,7 +22,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import product
@@ -34,7 +34,7 @@ import torch
 
 import graphveil as gv
 from graphveil import discover, training
-from graphveil.core import GraphveilError, Unit
+from graphveil.core import GraphveilError, InvalidInput, Unit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
@@ -250,7 +250,13 @@ def small(kind: type[Method]) -> tuple[Method, ...]:
     short = {"epochs": 2, "steps": 3, "queries": 5, "folds": 2}
     known = {item.name: item.default for item in fields(kind)}
     fewer = {name: value for name, value in short.items() if isinstance(known.get(name), int | float)}
-    return (*kind.specimens(), replace(kind(), **fewer)) if fewer else kind.specimens()
+    if not fewer:
+        return kind.specimens()
+    made = kind()
+    for name, value in fewer.items():
+        with suppress(InvalidInput):  # what the defaults do not read cannot be set
+            made = replace(made, **{name: value})
+    return *kind.specimens(), made
 
 
 def graphs_for(kind: type[Method]) -> list[str]:

@@ -99,7 +99,7 @@ def table_target(graph: Graph, cell: Cell) -> Target:
     if cell.row.startswith("caribou"):
         unit = Unit.NODE if cell.row.endswith("nodes") else Unit.EDGE
         degrees = graph.adj.in_degrees()
-        own: dict[str, Any] = {"most_degree": int(degrees.max()), "scale": "rows"} if unit is Unit.NODE else {}
+        own: dict[str, Any] = {"most_degree": int(degrees.max()), "scale": "none"} if unit is Unit.NODE else {}
         method: Method = gv.methods.Caribou(**CARIBOU, **own)
         return Target(graph, method, unit, epsilon=cell.epsilon, reading=Reading.PUBLISHED, seed=cell.seed)
     known: dict[str, Callable[[], Method]] = {

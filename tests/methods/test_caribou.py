@@ -160,13 +160,19 @@ def test_node_level_has_no_sound_claim() -> None:
         gv.train(graph, Caribou(), epsilon=1.0, unit="node", seed=0)
     with pytest.raises(Unsupported, match="no amount of noise"):
         gv.train(graph, NODE, epsilon=1.0, unit="node", seed=0)
+    with pytest.raises(Unsupported, match="as they are"):
+        gv.train(graph, replace(NODE, start="features"), epsilon=1.0, unit="node", reading="published", seed=0)
+    with pytest.raises(Unsupported, match="hidden=8 changes nothing without unit=edge"):
+        gv.train(graph, replace(NODE, hidden=8), epsilon=1.0, unit="node", reading="published", seed=0)
+    with pytest.raises(Unsupported, match="most_degree=2 changes nothing without unit=node"):
+        gv.train(graph, NODE, epsilon=1.0, unit="edge", seed=0)
     with pytest.raises(Unsupported, match="private here"):
         gv.train(graph, replace(NODE, scale="shifted"), epsilon=1.0, unit="node", reading="published", seed=0)
 
 
 @pytest.mark.parametrize("start", ["posteriors", "features"])
 def test_node_level_as_published_charges_theorems_five_and_six(start: str) -> None:
-    method = replace(NODE, start=start)
+    method = replace(NODE, start=start, scale="rows" if start == "posteriors" else "none")
     plan = method.plan(Public.blank(50, 4, 3), Adjacency.of("node"), Reading.PUBLISHED, 2.0)
     assert [step.name for step in plan.steps] == ["encoder", "hops", "head"][start == "features" :]
     act = plan.step("hops").act

@@ -62,7 +62,7 @@ def test_the_head_learns_what_features_alone_do_not_tell_and_not_from_noise() ->
 @pytest.mark.parametrize("basis", ["features", "random", "posteriors"])
 def test_a_graph_of_the_right_size_comes_out(basis: str) -> None:
     graph = blocks(200, seed=2)
-    method = Eclipse(basis=basis, use="graph", rank=8)
+    method = Eclipse(basis=basis, use="graph", rank=64 if basis == "posteriors" else 8)
     public, sealed = graph.seal(EDGE)
     out = method.arcs(Session(public, sealed, method.plan(public, EDGE, Reading.SOUND, 0.5), Seeded(0)))
     assert out.is_symmetric()

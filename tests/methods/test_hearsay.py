@@ -60,7 +60,7 @@ def test_sums_cost_what_gap_costs() -> None:
 def test_messages_are_labels_or_beliefs_of_length_at_most_one(graph: Graph, degree: float) -> None:
     public, _ = graph.seal(Adjacency.of("edge"))
     beliefs = torch.randn(graph.num_nodes, graph.num_classes).mul(30).log_softmax(dim=1)
-    said = Hearsay(degree=degree).said(told_by(public, beliefs))
+    said = Hearsay(channel="sums", degree=degree).said(told_by(public, beliefs))
     lengths = said.norm(dim=1)
     assert float(lengths.max()) <= 1 + 1e-6
     torch.testing.assert_close(lengths[graph.train], torch.ones(int(graph.train.sum())))

@@ -22,7 +22,7 @@ from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from serving import served_elsewhere
 
-SMALL = ProGap(stages=2, hidden=8, head=8, epochs=3)
+SMALL = ProGap(stages=2, hidden=8, epochs=3)
 
 
 @pytest.fixture(scope="module")

@@ -56,8 +56,6 @@ KINDS = [pytest.param(kind, id=name) for name, kind in discover.methods().items(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_says_what_it_means(kind: type[Method]) -> None:
-    if kind.name() == "heterpoisson":
-        pytest.xfail("its two algorithms are about to be two files")
     said = settings(kind)
     assert [one.name for one in said] == [item.name for item in fields(kind)]
     assert not [one.name for one in said if not one.meaning.endswith(".")]

@@ -212,14 +212,14 @@ class Caribou(EdgeMethod):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        # The published reading exists for tau = loops = 1 alone, node level for record-wise scales.
+        # The published reading exists for tau = loops = 1 alone; the second and the last are for node level.
         posteriors = cls(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, scale="rows")
         features = replace(posteriors, hops=4, lipschitz=0.8, alpha=0.9, beta=0.0, start="features")
         return (
             replace(posteriors, hidden=4, head=4, epochs=2),
+            replace(features, most_degree=8, epochs=2, scale="none"),
             replace(features, hidden=4, head=4),
             replace(posteriors, most_degree=8, epochs=2),
-            replace(features, most_degree=8, epochs=2, scale="none"),
         )
 
 

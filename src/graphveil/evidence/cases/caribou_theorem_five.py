@@ -35,6 +35,6 @@ class CaribouTheoremFive(Played):
         # The leaves are joined in pairs, so that none of them has less than the least degree that is claimed.
         edges = [(0, leaf) for leaf in range(1, count)] + [(leaf, leaf + 1) for leaf in range(1, count, 2)]
         graph = small_graph(edges, torch.ones(count, 1), torch.arange(count) % 2)
-        published = Caribou(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, start="features", scale="rows", epochs=1)
+        published = Caribou(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, start="features", scale="none", epochs=1)
         method = replace(published, beta=15.0, most_degree=_LEAVES)
         return game_of(Pair.without_node(graph, 0), method, Unit.NODE, noise=6.0)

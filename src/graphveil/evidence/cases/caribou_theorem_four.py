@@ -40,7 +40,7 @@ class CaribouTheoremFour(Played):
     def game(self) -> Game:
         """Two opposite nodes that are joined, or not."""
         graph = small_graph([(0, 1)], torch.tensor([[1.0], [-1.0]]), torch.tensor([0, 1]))
-        method = Caribou(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, start="features", epochs=1, hidden=2)
+        method = Caribou(hops=1, lipschitz=0.5, tau=1.0, loops=1.0, start="features")
         # The printed move of a hop is 0.4857: as much noise makes mu = 1.
         return game_of(Pair.without_edge(graph, 0, 1), method, Unit.EDGE, noise=0.4857)
 

@@ -21,7 +21,7 @@ from graphveil.privacy.noise import Secure, Seeded, Stream
 
 NOTHING = cast(Sealed, None)
 SOURCES = [pytest.param(lambda: Seeded(11), id="seeded"), pytest.param(Secure, id="secure", marks=pytest.mark.slow)]
-RUNS = 12_000
+RUNS = 6_000
 
 
 def released(act: TopPairs, adj: Csr, count: int, source: Stream) -> Ids:

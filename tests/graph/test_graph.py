@@ -815,6 +815,12 @@ def test_seal_hides_what_the_unit_protects(unit: str, private: set[str]) -> None
             assert getattr(sealed, part) is getattr(graph, part)
         with sealed.opened():
             assert getattr(sealed, part) is getattr(graph, part)
+    some = np.array([3, 1])
+    if "x" in private:
+        with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+            sealed.rows(some)
+    with sealed.opened():
+        assert torch.equal(sealed.rows(some), graph.x[[3, 1]])
     assert sealed.public is public
     assert public.train is graph.train
     assert (public.num_nodes, public.num_features, public.num_classes) == (40, 4, 3)

@@ -262,6 +262,12 @@ def test_impossible_curves(wrong: dict[str, Any]) -> None:
         replace(HeterPoissonCurve(1.0, 0.2, 1.0, 1.0, 1, 3), **wrong)
 
 
+def test_nothing_finite_is_claimed_of_hardly_any_noise() -> None:
+    least = HeterPoissonCurve(2.0**-16, 0.5, 1.0, 1.0, 1, 1)
+    assert not least.infinite
+    assert replace(least, noise=2.0**-16 * (1 - 1e-9)).infinite
+
+
 def test_chords_stay_above_where_exponentials_end() -> None:
     """At e = 700 the chord would need e^700 and more; with hardly any noise densities underflow between the moves."""
     loud = HeterPoissonCurve(0.0267, 0.5, 1.0, 1.0, 1, 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import quad
-from scipy.stats import laplace
+from scipy.stats import chisquare, laplace
 
 from argmax_law import laplace_argmax
 from graphveil.core import Floats, InvalidInput
@@ -85,6 +85,17 @@ def test_gaussian_elections() -> None:
 def test_nothing_finite_is_claimed_below_a_sixteenth(gaussian: bool) -> None:
     assert not NoisyVotes(1 / 16, 3, gaussian).curve(1).infinite
     assert NoisyVotes(1 / 16 - 2.0**-40, 3, gaussian).curve(1).infinite
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_classes_are_elected_as_often_as_they_should(gaussian: bool) -> None:
+    """Noise of its own for every class: one draw for all would leave the winner as it is."""
+    act, uses = NoisyVotes(0.9, 3, gaussian), 3000
+    votes = torch.tensor([[0, 0, 1, 2]])
+    out = act.apply_many(NOTHING, lambda _: votes.expand(uses, 4), Seeded(5), uses)
+    law = np.exp([act.log_chances(votes, torch.tensor([one]))[0] for one in range(3)])
+    assert law.sum() == pytest.approx(1, abs=1e-3)
+    assert chisquare(np.bincount(out.numpy(), minlength=3), uses * law / law.sum()).pvalue > 1e-6
 
 
 def test_votes_are_counted() -> None:

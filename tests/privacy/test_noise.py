@@ -16,7 +16,7 @@ import pytest
 import torch
 from scipy import stats
 
-from graphveil.core import GraphveilError, InvalidInput, Unsupported
+from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import noise
 from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream
 
@@ -213,6 +213,19 @@ class TestGrid:
         worst = (unit + self.grid(std) * math.sqrt(count)) / unit
         assert (wide >= std * worst).all()
         assert (wide <= std * (1 + 3 * (worst - 1)) + 1e-12).all()
+
+    def test_every_entry_is_paid_for_in_the_norm_of_the_noise(self) -> None:
+        """One grid step per entry is sqrt(n) steps in L2 and n in L1, of the smallest move that is charged."""
+        asked: list[float] = []
+
+        class Watch(Seeded):
+            def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
+                asked.append(slack)
+                return super()._join(total, noise, scale, slack)
+
+        Watch(0).add_gaussian(torch.zeros(4, 9), 1.0, unit=0.5)
+        Watch(0).add_laplace(torch.zeros(4, 9), 1.0, unit=0.5)
+        assert asked == [6 / 0.5, 36 / 0.5]
 
     def test_huge_sums_saturate(self) -> None:
         """No error may tell that a sum was large; saturating moves no two sums further apart."""

@@ -60,6 +60,17 @@ def total(sealed: Sealed) -> Tensor:
     return sealed.x
 
 
+def test_sessions_count_for_themselves() -> None:
+    """Another run of the plan neither gives back what this one has used nor uses anything of it."""
+    first, _ = opened(times=1)
+    first.release("sum", total)
+    second, _ = opened(times=1)
+    assert (first.left("sum"), second.left("sum")) == (0, 1)
+    with pytest.raises(Overspent, match="sum"):
+        first.release("sum", total)
+    second.release("sum", total)
+
+
 def test_a_step_runs_as_often_as_planned() -> None:
     session, _ = opened(times=2)
     assert session.left("sum") == 2

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.core import GraphveilError, Reading, Unit
+from graphveil.core import GraphveilError, Reading, Unit, require_delta
 from graphveil.graph.sealing import Public
 from graphveil.methods import Best, Gap
 from graphveil.methods.bases.method import Method
@@ -65,7 +65,8 @@ class Question:
     def answer(self) -> tuple[float, float]:
         """(noise, epsilon), as `graphveil account` finds them."""
         made = _made(self.method, self.settings)
-        terms = Terms(self.unit, self.epsilon, self.noise, self.delta, self.reading)
+        # None leaves delta to the size of the graph; here it is one of the absurd values.
+        terms = Terms(self.unit, self.epsilon, self.noise, require_delta(self.delta), self.reading)
         found = planned(made, Public.blank(self.nodes, 128, 10), terms)
         return found.noise, found.epsilon
 

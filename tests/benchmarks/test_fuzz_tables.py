@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fuzz_tables import CASES, by_python, case, open_quote
-from graphveil.graph import columns, graph, tables
+from graphveil.graph import columns, tables, tensors
 
 
 @pytest.mark.parametrize("kind", CASES)
@@ -44,7 +44,7 @@ MISTAKES = [
     ("parquet", tables, "_BAD_FILE", ()),
     ("parquet", tables, "_require_scalars", lambda *_: None),
     ("pyg", tables, "_text", lambda value, *_: "" if value is None else str(value)),
-    ("pyg", graph, "_as_tensor", lambda value, _: value),
+    ("pyg", tensors, "as_tensor", lambda value, _: value),
 ]
 
 

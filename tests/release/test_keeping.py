@@ -266,7 +266,11 @@ class TestStopped:
         assert said == f"error: not this way; ledger entry {entries(tmp_path)[0]} counts as spent; nothing was released"
 
     def test_a_real_interrupt(self, words: list[str], tmp_path: Path) -> None:
-        argv = [*TRAIN[:-1], "1000000", *words, "--out", str(tmp_path / "model")]
+        """Of a training that takes minutes and does not stop early."""
+        book = gv.Ledger(tmp_path / "nodes")
+        book.open(gv.Graph.from_edges(words[1], words[3], name="edges"), "node", epsilon=9.0, delta=1e-5)
+        argv = ["train", "dpsgd", "--unit", "node", "--epsilon", "1", "--delta", "1e-6", "--steps", "1000000"]
+        argv += [*words[:4], "--ledger", str(book.path), "--quiet", "--out", str(tmp_path / "model")]
         running = subprocess.Popen(
             [sys.executable, "-m", "graphveil", *argv],
             stderr=subprocess.PIPE,
@@ -276,13 +280,15 @@ class TestStopped:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         until = time.monotonic() + 60
-        while not entries(tmp_path) and running.poll() is None and time.monotonic() < until:
+        while not book.entries() and running.poll() is None and time.monotonic() < until:
             time.sleep(0.1)
         time.sleep(2)  # the entry is there before the reservation is over, and machines may be busy
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         assert running.returncode == 130
-        assert said.strip().splitlines()[-1].startswith(f"stopped: ledger entry {entries(tmp_path)[0]} counts as spent")
+        assert (
+            said.strip().splitlines()[-1].startswith(f"stopped: ledger entry {book.entries()[0]['id']} counts as spent")
+        )
         assert "Traceback" not in said
 
     def test_other_errors_are_no_want_of_memory(self) -> None:

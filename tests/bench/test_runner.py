@@ -133,7 +133,7 @@ def interrupted(tmp_path: Path, jobs: int, how: signal.Signals) -> tuple[Path, P
     return path, out, process.returncode, said
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_killed_and_started_again(tmp_path: Path, jobs: int) -> None:
     path, out, _, _ = interrupted(tmp_path, jobs, signal.SIGKILL)
     before = stamps(out)
@@ -170,6 +170,7 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
     assert stamps(tmp_path / "1").keys() == stamps(tmp_path / "2").keys()
 
 
+@pytest.mark.slow  # the engine itself is tried on Ray in runtime/test_engine.py
 @pytest.mark.xdist_group("ray")
 def test_ray_gives_the_records_of_one_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")

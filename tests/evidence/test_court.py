@@ -22,6 +22,8 @@ from graphveil.methods.gap import Gap
 from graphveil.report.court import court_page
 from graphveil.runtime.engine import Local, using
 
+pytestmark = pytest.mark.xdist_group("court")  # held once, not once in every process
+
 KEPT = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
 
 

@@ -57,6 +57,7 @@ def test_the_same_for_any_number_of_workers(graph: Graph, method: gv.Method) -> 
     assert np.array_equal(alone.absent, together.absent)
 
 
+@pytest.mark.slow  # the engine itself is tried on Ray in runtime/test_engine.py
 @pytest.mark.xdist_group("ray")
 def test_games_on_ray_end_alike(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")

@@ -136,9 +136,10 @@ class GraphOptions:
         Path | None, typer.Option(help="Node table of the public graph; labels may be missing.")
     ] = None
     directed: Directed = False
-    clean: Annotated[bool, typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")] = (
-        False
-    )
+    clean: Annotated[
+        bool,
+        typer.Option("--clean", help="Drop self-loops and duplicates instead of refusing them."),
+    ] = False
     split: Annotated[
         str | None,
         typer.Option(

@@ -102,10 +102,10 @@ def with_other_private_parts(sketch: Sketch, adjacency: Adjacency) -> Sketch:
 @pytest.mark.parametrize(("method", "adjacency"), CASES)
 def test_epsilon_falls_as_noise_grows(method: Method, adjacency: Adjacency) -> None:
     _, public, _ = sketched(adjacency)
-    plans = [method.plan(public, adjacency, Reading.SOUND, noise) for noise in (1.0, 2.0, 4.0)]
-    spent = [accounting.epsilon(plan, 1e-5) for plan in plans]
-    assert spent[0] >= spent[1] >= spent[2]
-    assert spent[0] > spent[2] or spent[0] in (0.0, float("inf"))
+    # Noise 3 is what other tests of the contract cost too: the accountant keeps it for them.
+    plans = [method.plan(public, adjacency, Reading.SOUND, noise) for noise in (1.0, 3.0)]
+    little, much = (accounting.epsilon(plan, 1e-5) for plan in plans)
+    assert little > much or (little == much and little in (0.0, float("inf")))
 
 
 @pytest.mark.parametrize(("method", "adjacency"), CASES)

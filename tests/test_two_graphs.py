@@ -330,6 +330,19 @@ class TestPredicting:
             release.predict(replace(two, public_graph=None))
 
     @pytest.mark.usefixtures("known")
+    def test_nor_under_another_name_or_with_other_features(
+        self, release: gv.Release, two: Graph, tmp_path: Path
+    ) -> None:
+        """Its features give it away where they are known, and its name where the release comes from disk."""
+        alone = replace(two, public_graph=None)
+        with pytest.raises(Unsupported, match="private graph of the training"):
+            release.predict(replace(alone, name="elsewhere"))
+        with pytest.raises(Unsupported, match="private graph of the training"):
+            release.predict(replace(alone, x=alone.x + 1))
+        with pytest.raises(Unsupported, match="private graph of the training"):
+            gv.load(release.save(tmp_path / "release")).predict(alone)
+
+    @pytest.mark.usefixtures("known")
     def test_a_saved_release_asks_for_the_public_graph(self, release: gv.Release, two: Graph, tmp_path: Path) -> None:
         again = gv.load(release.save(tmp_path / "release"))
         assert torch.equal(again.predict(two), release.predict())

@@ -90,6 +90,13 @@ class TestInfer:
         disguised = replace(graph, name="somebody else's")
         assert served(trained(graph, 2.0), disguised, 0.5).certificate.epsilon > 2
 
+    def test_data_that_a_certificate_does_not_tell_may_be_the_same(self, graph: Graph, other: Graph) -> None:
+        """A file of the first version does not say what was public: its epsilon counts whatever its name."""
+        told, parent = trained(other, 0.5).certificate, trained(graph, 2.0).certificate
+        untold = replace(parent, provenance=replace(parent.provenance, public_digest="", sizes=(), traced=False))
+        assert replace(told, parents=(untold,)).epsilon == pytest.approx(2.5, rel=1e-3)
+        assert replace(told, parents=(parent,)).epsilon == pytest.approx(0.5, rel=1e-3)
+
     def test_an_unprotected_parent_is_not_forgotten(self, graph: Graph, other: Graph, tmp_path: Path) -> None:
         parent = trained(graph, math.inf)
         child = served(parent, graph, 0.1)
@@ -271,8 +278,11 @@ class TestReleasedGraphs:
         (folder / "edges.csv").write_text("\n".join([*lines[:-1], ""]))
         nodes = {"id": np.arange(graph.num_nodes), "label": graph.y.numpy(), "x": graph.x.numpy()}
         derived = Graph.from_edges(folder / "edges.csv", nodes, name="back").random_split()
-        made = gv.train(derived, HEARSAY, epsilon=0.5, delta=DELTA, unit="edge").certificate
+        book = gv.Ledger(tmp_path / "ledger.db")
+        book.open(derived, "edge", epsilon=9, delta=DELTA)
+        made = gv.train(derived, HEARSAY, epsilon=0.5, delta=DELTA, unit="edge", ledger=book).certificate
         assert made.epsilon == pytest.approx(4.5, rel=1e-3)
+        assert [entry["id"] for entry in book.entries()] == [made.provenance.ledger_entry], "the ledger counts them too"
 
     def test_another_unit_is_refused_before_anything_is_spent(self, graph: Graph, tmp_path: Path) -> None:
         derived = self.released(graph, 4.0).to_graph(graph)

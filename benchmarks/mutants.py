@@ -121,6 +121,8 @@ def run(mutants: list[Mutant], kept: Kept, out: Path, jobs: int, limit: float) -
     if not missing:
         return
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
+        # Some tests give up their rights and import what they need only then.
+        Path(folder).chmod(0o755)
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(jobs):
             copies.put(copied(Path(folder) / str(number)))

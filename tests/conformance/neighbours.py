@@ -27,6 +27,7 @@ from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.occurrences import occurrences
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
+from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.mechanisms.renyi import MomentsCurve, RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.settling import Settling, Unsettled
@@ -270,6 +271,8 @@ class Probe(Session):
             return max(subgraph_move(step.act, query, self.here, self.there, each) for each in coins)
         if isinstance(step.act, FlippedEdges | TopPairs):
             return answers_move(step, step.act, query, self.here, self.there)
+        if isinstance(step.act, PriorResponse):
+            return said_move(step, query, self.here, self.there)
         if isinstance(step.act, Settling):
             return settling_move(step, step.act, query, self.here, self.there)
         if isinstance(step.act, Contractive):
@@ -333,6 +336,18 @@ def answers_move(step: Step, act: FlippedEdges | TopPairs, query: Query, here: S
     starts = row_starts(asked[0].adj.num_nodes, act.undirected)
     changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))
     return len(changed) / next(moved for moved in (1, 2) if step.claim == act.curve(moved))
+
+
+def said_move(step: Step, query: Query, here: Sealed, there: Sealed) -> float:
+    """How many records would say something else, as a share of those charged; infinite if they choose among others."""
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    if not torch.equal(asked[0].candidates, asked[1].candidates):
+        return math.inf
+    assert step.claim == step.act.curve(1)
+    return float((asked[0].truths != asked[1].truths).sum())
 
 
 def rows_move(step: Step, query: Query, here: Sealed, there: Sealed, uses: int, coins: int) -> float:

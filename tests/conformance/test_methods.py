@@ -21,7 +21,7 @@ from graphveil.bench.record import Stopwatch, record_of
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
 from graphveil.evidence.game import AllTold
 from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import PUBLIC_DEGREES, Public, Sealed
+from graphveil.graph.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.bases.method import Method, PredictionReads
@@ -274,6 +274,15 @@ def test_tripwire_sees_a_tensor_smuggled_by_serve_alone(unit: str) -> None:
 # --- Sensitivity: no neighbour moves a bounded query further than its claim says. ---
 
 
+def protected(method: Method, adjacency: Adjacency, sketch: Sketch, near: Sketch) -> bool:
+    """Whether the claim is about these neighbours: it leaves out nodes outside training where a step says so."""
+    public, _ = sketch.beside_public().seal(adjacency)
+    if OUTSIDERS not in method.plan(public, adjacency, Reading.SOUND, 3.0).assumes:
+        return True
+    changed = (sketch.y != near.y) | (sketch.x != near.x).any(dim=1)
+    return not bool((changed & ~public.train).any())
+
+
 def worst_move(
     method: Method, adjacency: Adjacency, reading: Reading, work: Work, sketch: Sketch, near: Sketch
 ) -> float:
@@ -281,6 +290,8 @@ def worst_move(
     public, sealed = sketch.beside_public().seal(adjacency)
     plan = method.plan(public, adjacency, reading, 3.0)
     if any(step.claim.infinite for step in plan.steps) or not plan.steps:
+        return 0.0
+    if not protected(method, adjacency, sketch, near):
         return 0.0
     session = Session(public, sealed, plan, Seeded(1))
     probe = Probe(session, sketch.sealed(public), near.sealed(public), stop=True)
@@ -367,6 +378,11 @@ def test_search_would_notice_a_sensitivity_ten_percent_too_small(unit: str) -> N
     assert search(method, Adjacency.of(unit), Reading.SOUND, 40, 20) > 0.9
 
 
+@pytest.mark.parametrize("unit", ["features", "label"])
+def test_search_would_notice_class_sums_charged_ten_percent_too_little(unit: str) -> None:
+    assert search(gv.methods.Probe(width=3), Adjacency.of(unit), Reading.SOUND, 40, 20) > 0.9
+
+
 # --- Degrees are public by assumption alone: whoever reads them must say so. ---
 
 
@@ -398,6 +414,22 @@ class _Counts(_Leaky):
 def test_unspoken_use_of_out_degrees_is_found() -> None:
     with pytest.raises(PrivateAccess, match="out-degrees"):
         fits_without_degrees(_Counts(), Adjacency.of("node"))
+
+
+# --- Nodes outside training are open by assumption alone, too. ---
+
+
+@pytest.mark.parametrize(("method", "adjacency"), [case for case in CASES if "x" in case.values[1].private])
+def test_nodes_outside_training_are_read_only_where_the_plan_says_so(method: Method, adjacency: Adjacency) -> None:
+    sketch, public, _ = sketched(adjacency)
+    shut = replace(public, outside=None, _cached={})
+    plan = method.plan(shut, adjacency, Reading.SOUND, 3.0)
+    session = Session(shut, sketch.sealed(shut), plan, Seeded(0))
+    if OUTSIDERS in plan.assumes:
+        with pytest.raises(PrivateAccess, match="outside training"):
+            seeded(method.fit, session)
+    else:
+        seeded(method.fit, session)
 
 
 # --- Prediction: nodes outside training hear one another and no training node. ---
@@ -469,11 +501,14 @@ def without_record(sketch: Sketch, node: int, adjacency: Adjacency) -> Sketch:
     return sketch.replaced(node, torch.zeros_like(sketch.x[node]) if adjacency.unit is Unit.FEATURES else None, -1)
 
 
-def shown(public: Public) -> dict[str, Any]:
-    """All that a public view holds, as plain values."""
+def shown(public: Public, outsiders: bool) -> dict[str, Any]:
+    """All that a public view holds, as plain values; `outsiders`: with the nodes outside training, if they are open."""
     parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
     beside = public.require_public_graph()
-    parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None}
+    parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None, "outside": None}
+    if outsiders and public.outside is not None:
+        outside = public.outside_training()
+        parts["outside"] = [outside.nodes, outside.x, outside.adj.edge_index()]
     return {name: _plain(part) for name, part in parts.items()}
 
 
@@ -499,7 +534,9 @@ def test_no_plan_and_nothing_public_tells_of_a_record(method: Method, adjacency:
         assert (there.split, there.split_hash()) == (here.split, here.split_hash())
         assert there.split_reads_labels == here.split_reads_labels
         public, _ = there.seal(adjacency)
-        assert shown(public) == shown(known)
+        # Nodes outside training are open by assumption (OUTSIDERS): only a training id must leave them as they are.
+        outsiders = bool(here.train[node])
+        assert shown(public, outsiders) == shown(known, outsiders)
         assert method.plan(public, adjacency, Reading.SOUND, 2.0) == plan
 
 

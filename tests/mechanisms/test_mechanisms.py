@@ -34,6 +34,7 @@ from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
+from graphveil.mechanisms.prior_response import Answers, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
@@ -79,6 +80,8 @@ def world_of(act: Mechanism) -> World | None:
         rows = torch.full((moved, 1), 1e3 * act.clip)
         none = torch.zeros(1, 1)
         return World(_repeated(act, lambda _: wrap(rows)), _repeated(act, lambda _: wrap(none)), act.curve(moved))
+    if isinstance(act, PriorResponse):
+        return World(_said(act, 0), _said(act, 1), act.curve(1))
     if isinstance(act, RandomisedResponse):
         return World(_answers(act, 0), _answers(act, 1), act.curve(1))
     if isinstance(act, FlippedEdges):
@@ -211,6 +214,17 @@ def _repeated(act: Mechanism, query: Callable[..., Any]) -> Callable[[int, Strea
     return draw
 
 
+def _said(act: PriorResponse, truth: int) -> Callable[[int, Stream], Floats]:
+    """The same with the first two categories as candidates, which is the case that attains the claim."""
+
+    def draw(runs: int, source: Stream) -> Floats:
+        candidates = (torch.arange(act.categories) < 2).expand(runs, -1)
+        out = act.apply(NOTHING, lambda _: Answers(torch.full((runs,), truth), candidates), source)
+        return ((out == 0).double() - (out == 1).double()).numpy()
+
+    return draw
+
+
 def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Stream], Floats]:
     """+1 where the answer speaks for world 0, -1 where it speaks for world 1."""
 
@@ -333,7 +347,7 @@ def margin(runs: int, epsilon: float) -> float:
 
 def affordable(act: Mechanism, runs: int) -> int:
     """Where one release holds all runs, more of them cost nothing."""
-    return 8_000 if isinstance(act, RandomisedResponse | Tally | Settling | Contractive) else runs
+    return 8_000 if isinstance(act, RandomisedResponse | PriorResponse | Tally | Settling | Contractive) else runs
 
 
 def excesses(world: World, claim: Curve, source: Stream, runs: int) -> list[float]:
@@ -369,7 +383,7 @@ def quieter(act: Mechanism) -> Mechanism:
         return replace(act, std=act.std / 2)
     if isinstance(act, Laplace | NoisyMax | LaplaceMax | Tally):
         return replace(act, scale=act.scale / 2)
-    assert isinstance(act, RandomisedResponse | FlippedEdges)
+    assert isinstance(act, RandomisedResponse | PriorResponse | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
 
 
@@ -384,6 +398,7 @@ PLAIN = [
     LaplaceMax(0.5, 5),
     RandomisedResponse(1.0),
     RandomisedResponse(1.0, categories=4),
+    PriorResponse(1.0, categories=4),
     FlippedEdges(1.0),
     Tally(1.0),
     Tally(3.0),
@@ -469,6 +484,20 @@ def test_randomised_response_lies_evenly() -> None:
     assert act.truth / lie == pytest.approx(math.exp(0.7))
 
 
+def test_what_was_said_has_the_chance_that_is_told() -> None:
+    """Every truth, among three of four candidates or none of them: shares of answers against `log_chances`."""
+    act, runs = PriorResponse(0.7, categories=4), 100_000
+    candidates = torch.tensor([True, False, True, True]).expand(runs, -1)
+    for truth in range(-1, 4):
+        out = act.apply(NOTHING, lambda _, truth=truth: Answers(torch.full((runs,), truth), candidates), Seeded(5))
+        shares = torch.bincount(out, minlength=4) / runs
+        told = [act.log_chances(candidates[:1], torch.tensor([said]))[0].exp() for said in (0, 2, 3)]
+        # A label that is missing is like one that is no candidate.
+        expected = [float(chances[truth if truth >= 0 else 1]) for chances in told]
+        assert shares[[0, 2, 3]].tolist() == pytest.approx(expected, abs=6 * math.sqrt(0.25 / runs))
+        assert sum(expected) == pytest.approx(1)
+
+
 def test_noisy_max_is_the_exponential_mechanism() -> None:
     act = NoisyMax(0.5, 3)
     simplex = torch.tensor([0.6, 0.3, 0.1])
@@ -494,6 +523,7 @@ def test_no_noise_costs_everything(act: Mechanism) -> None:
         LaplaceMax(1.0, 3),
         NoisyVotes(1.0, 3),
         RandomisedResponse(1.0),
+        PriorResponse(1.0, categories=2),
         FlippedEdges(1.0),
         Sml(1.0),
     ],

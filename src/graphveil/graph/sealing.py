@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -21,6 +22,12 @@ T = TypeVar("T")
 
 STRANGERS = "no node of the public graph is a private one, and nothing in it was made from private nodes"
 """What a step assumes whose method reads the public graph beside a private one."""
+
+OUTSIDERS = (
+    "nodes outside training are not protected: their features and the edges among them are read freely, and whatever "
+    "is released may tell them"
+)
+"""What a step assumes whose method reads `Public.outside_training`."""
 
 PUBLIC_DEGREES = "how many training ids each id points to, with every id of the fixed population present, is public"
 """What a NODE-level step assumes when it reads `Public.out_degrees`; see `Public.degrees_assumed`."""
@@ -58,13 +65,25 @@ class PublicGraph:
         return self.x.shape[0]
 
 
+@dataclass(frozen=True, eq=False)
+class Outside:
+    """The nodes outside training, without labels, where only training nodes are protected.
+
+    nodes: their ids, int64 [m]; x: float32 [m, d]; adj: the arcs among them, by position.
+    """
+
+    nodes: Ids
+    x: Tensor
+    adj: Csr
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
     unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
-    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`.
+    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`.
     """
 
     num_nodes: int
@@ -81,6 +100,7 @@ class Public:
     degrees_said: str = ""
     _cached: dict[str, _Cached] = field(default_factory=dict)
     public_graph: PublicGraph | None = None
+    outside: Callable[[], Outside] | None = None
 
     @classmethod
     def blank(
@@ -123,6 +143,15 @@ class Public:
                 "command line with --public-edges and --public-nodes, or --split two_graphs for a named dataset"
             )
         return self.public_graph
+
+    def outside_training(self) -> Outside:
+        """The nodes outside training, where labels are private and so training nodes alone are protected.
+
+        They are open by assumption alone: whoever reads them lists `OUTSIDERS` in what the step assumes.
+        """
+        if self.outside is None:
+            raise PrivateAccess("nodes outside training are open under units node and features only")
+        return self.cache_public("outside training", self.outside)
 
     def cache_public(self, what: str, build: Callable[[], T]) -> T:
         """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
@@ -285,8 +314,16 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         degrees_said=degrees_said,
         _cached=kept,
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
+        outside=partial(_outside, graph) if "x" in private else None,
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
+
+
+def _outside(graph: Graph) -> Outside:
+    """What nobody protects under NODE and FEATURES."""
+    outside = ~graph.train.numpy()
+    nodes = np.flatnonzero(outside)
+    return Outside(nodes, graph.rows(nodes), graph.adj.within(outside))
 
 
 def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:

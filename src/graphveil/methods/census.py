@@ -18,7 +18,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, PredictionReads
-from graphveil.nn.aggregate import clip_rows
+from graphveil.methods.parts.sums import ClassSums
 from graphveil.nn.features import Scale
 from graphveil.nn.student import ridge_logits
 from graphveil.nn.view import View, learnt_view
@@ -88,22 +88,6 @@ class Census(Method):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return (cls(width=3),)
-
-
-@dataclass(frozen=True, eq=False)
-class ClassSums:
-    """Sum over nodes of r_u e_{y_u}^T as `Contributions`. rows: r, [k, q]; labels: int64 [k], -1 adds nothing."""
-
-    rows: Tensor
-    labels: Tensor
-    classes: int
-
-    def clipped_sum(self, clip: float) -> Tensor:
-        """As a vector [q c], every r no longer than `clip`."""
-        there = self.labels >= 0
-        rows = clip_rows(self.rows.double(), clip) * there[:, None]
-        sums = rows.new_zeros(self.classes, rows.shape[1])
-        return sums.index_add(0, self.labels.clamp(min=0), rows).T.ravel()
 
 
 def class_sums(sealed: Sealed, view: View, train: Tensor) -> ClassSums:

@@ -77,7 +77,8 @@ class Scaling:
             shift = units.mean(dim=0)
             factor = (1 / units.sub_(shift).std().clamp(min=1e-6)).expand(x.shape[1]).clone()
         elif how is Scale.COLUMNS:
-            shift, factor = x.mean(dim=0), 1 / x.std(dim=0).clamp(min=1e-6)
+            # A single row has no deviation but 0.
+            shift, factor = x.mean(dim=0), 1 / x.std(dim=0, correction=min(1, len(x) - 1)).clamp(min=1e-6)
         return cls(how, shift, factor)
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -1,0 +1,232 @@
+"""Probe: a noisy linear probe of public coordinates, and randomised response with it as prior; label, features level.
+
+Our own method. Edges are public, and at label level features too, so whatever can be made of them costs nothing. What
+is charged is two looks at the training labels: one coarse, one fine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    State,
+    Step,
+    Unit,
+    require_whole,
+)
+from graphveil.graph.arcs import Csr
+from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.methods.bases.method import Method
+from graphveil.methods.parts.sums import ClassSums
+from graphveil.nn.aggregate import Operator
+from graphveil.nn.coordinates import (
+    Axes,
+    Frame,
+    both_ways,
+    hop_means,
+    look_random,
+    mean_of_neighbours,
+    smoothed,
+    spectral_rows,
+)
+from graphveil.nn.features import Scale, Scaling, one_scale
+from graphveil.nn.noisy_labels import corrected, most_telling
+from graphveil.nn.shrinkage import posteriors, shrunk_weights
+from graphveil.privacy.session import Session
+
+_WHY = "docs/methods/probe.md"
+_MOVED = math.sqrt(2) * (1 + 1e-12)
+"""How far a neighbour moves the class sums: one row leaves a column and another enters one."""
+_ALONE = 5.5
+"""Noise of the sums alone, in units of `noise`: epsilon is about 1 / noise."""
+_BESIDE = 25.0
+"""Noise of the sums beside answers, which get most of the budget."""
+_SHARE = 0.8
+"""Epsilon of an answer, in units of 1 / noise."""
+_HOPS = 3
+_STAGES = 2
+"""How often nodes hear what their neighbours are believed to be."""
+_FEW = 64
+"""Features up to which their lengths are kept beside their directions."""
+
+
+@dataclass(frozen=True)
+class Probe(Method):
+    """S = sum over training u of r_u e_{y_u}^T + N(0, std^2); then every training node says its label through noise.
+
+    r_u, of length at most 1, are coordinates of what is public about u: features averaged over hops and eigenvectors
+    of the adjacency. Regression on S gives every node a prior; randomised response among each node's likelier classes
+    sharpens it where labels are many enough (`worth`), and networks that read coordinates and neighbours' posteriors
+    learn from the exact likelihood of the answers. At features level u's own features are private: they take half of
+    the square of r_u's length, and a linear map of them completes the scores of nodes outside training.
+    """
+
+    units = frozenset({Unit.LABEL, Unit.FEATURES})
+
+    width: int = 0
+    """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""
+    worth: float = 50.0
+    """Clean labels of a class that the answers must be worth before nodes are asked; 0 always asks."""
+
+    def __post_init__(self) -> None:
+        require_whole(self, "width")
+        if self.width < 0 or self.worth < 0:
+            raise InvalidInput("probe needs width and worth of at least 0")
+
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        # Nobody published a claim for it, so both readings are the sound one.
+        assumes = (OUTSIDERS,) if adjacency.unit is Unit.FEATURES else ()
+        epsilon = self._answers(int(public.train.sum()), public.num_classes, noise)
+        sums = Gaussian((_BESIDE if epsilon else _ALONE) * noise)
+        steps = [Step("sums", sums, sums.curve(_MOVED), 1, why=_WHY, assumes=assumes)]
+        if epsilon:
+            act = PriorResponse(epsilon, public.num_classes)
+            steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
+        return Plan(adjacency, reading, tuple(steps))
+
+    def _answers(self, train: int, classes: int, noise: float) -> float:
+        """Epsilon of an answer, or 0 where answers are worth too little.
+
+        Unbiased answers to k classes are worth n ((e^epsilon - 1) / (e^epsilon + k - 1))^2 clean labels.
+        """
+        epsilon = _SHARE / noise if noise > 0 else math.inf
+        grown = math.expm1(min(epsilon, 700.0))
+        return epsilon if train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
+
+    def fit(self, session: Session) -> State:
+        public = session.public
+        known = _Known.of(public, session.plan.adjacency.unit)
+        places = public.train.nonzero().ravel()
+        width = self.width or min(max(len(places) // 40, 32), 256)
+        rows = Frame.of(known.around[places], width)(known.around)
+        start, own = self._probed(session, known, rows, width)
+        if not any(step.name == "answers" for step in session.plan.steps):
+            return {"logits": (start + own).float()}
+        act = session.plan.act("answers", PriorResponse)
+        candidates = most_telling(start[places].exp(), act.epsilon)
+        said = session.release("answers", partial(_asked, candidates=candidates))
+        heard = torch.zeros_like(start)
+        heard[places] = act.log_chances(candidates, said)
+        beliefs = self._listened(public, known, start, own, heard)
+        return {"logits": (beliefs + own + heard).log_softmax(dim=1).float()}
+
+    def _probed(self, session: Session, known: _Known, rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Log posteriors [n, c] from public coordinates, and what a node's own features add to them."""
+        public, places = session.public, session.public.train.nonzero().ravel()
+        private = session.plan.adjacency.unit is Unit.FEATURES
+        frame = Frame.of(known.own, width) if private else None
+        query = partial(_class_sums, rows=rows[places], frame=frame, scaling=known.scaling)
+        released = session.release("sums", query).double()
+        sums = released.reshape(-1, public.num_classes) * (math.sqrt(2) if private else 1.0)
+        noise = session.plan.act("sums", Gaussian).std * (math.sqrt(2) if private else 1.0)
+        seen = rows[places]
+        start = posteriors(rows @ shrunk_weights(sums[: rows.shape[1]], seen.T @ seen, noise)).log()
+        added = torch.zeros_like(start)
+        if frame is not None and len(known.own):
+            outside = torch.from_numpy(public.outside_training().nodes)
+            both = torch.cat([rows[outside], frame(known.own)], dim=1)
+            gram = both.T @ both * (len(places) / len(outside))
+            added[outside] = posteriors(both @ shrunk_weights(sums, gram, noise)).log() - start[outside]
+        return start, added
+
+    def _listened(self, public: Public, known: _Known, start: Tensor, own: Tensor, heard: Tensor) -> Tensor:
+        """Log posteriors [n, c] after networks learnt from the answers; heard: ln Pr[answer | class], 0 elsewhere."""
+        places = public.train.nonzero().ravel()
+        mean = mean_of_neighbours(known.arcs)
+        reach = Operator.of(mean)
+        back = torch.from_numpy(mean.multiply(mean.T).sum(axis=1))[:, None]
+        first = start.float()
+        beliefs, best = first, 0.0
+        around = one_scale(known.around)
+        for _ in range(_STAGES):
+            told = (beliefs + own + heard).softmax(dim=1).float()
+            near = reach @ told
+            far = reach @ near - back * told
+            far = far / far.sum(dim=1, keepdim=True).clamp(min=1e-3)
+            inputs = torch.cat([around, one_scale(near - near.mean(dim=0)), one_scale(far - far.mean(dim=0))], dim=1)
+            found = corrected(inputs, first, heard[places].float(), places)
+            if found.gain <= best:
+                break
+            beliefs, best = found.beliefs, found.gain
+        return beliefs.double()
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return cls(), cls(width=3, worth=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What is public: arcs without direction; `around`, coordinates of every node [n, q]; at features level `own`,
+    the scaled features of the nodes outside training [m, d], and how they were scaled.
+    """
+
+    arcs: Csr
+    around: Tensor
+    own: Tensor
+    scaling: tuple[Scaling, ...]
+
+    @classmethod
+    def of(cls, public: Public, unit: Unit) -> _Known:
+        """Made once for all runs on this graph."""
+        return public.cache_public(f"probe {unit}", partial(cls._made, public, unit))
+
+    @classmethod
+    def _made(cls, public: Public, unit: Unit) -> _Known:
+        arcs = both_ways(public.arcs())
+        x = public.features() if unit is Unit.LABEL else public.outside_training().x
+        scaling = scalings(x)
+        own = scaled(x, scaling)
+        if unit is Unit.FEATURES:
+            full = own.new_zeros(public.num_nodes, own.shape[1])
+            full[~public.train] = own
+        else:
+            full = own
+        if look_random(full, arcs):
+            # Coordinates that say nothing would only take length from those that do.
+            blocks, shape = [], own.new_zeros(public.num_nodes, 1)
+        elif unit is Unit.FEATURES:
+            blocks, shape = hop_means(full, ~public.train, arcs, _HOPS), spectral_rows(arcs)
+        else:
+            blocks, shape = smoothed(own, arcs, _HOPS), spectral_rows(arcs)
+        blocks = [own, *blocks] if unit is Unit.LABEL else blocks
+        rows = [Axes.leading(block)(block) for block in blocks]
+        return cls(arcs, torch.cat([*rows, shape], dim=1), own, scaling)
+
+
+def scalings(x: Tensor) -> tuple[Scaling, ...]:
+    """Directions of rows; beside them, where features are few, every column as it is."""
+    ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
+    x = x if len(x) else x.new_zeros(1, x.shape[1])
+    return tuple(Scaling.fit(x, how) for how in ways)
+
+
+def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
+    """[n, d] or [n, 2 d], one record at a time."""
+    return torch.cat([one(x) for one in scaling], dim=1)
+
+
+def _class_sums(sealed: Sealed, rows: Tensor, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:
+    """Query: the training nodes' rows, [m, p], beside those of their own features where a `frame` is given."""
+    train = sealed.public.train
+    if frame is not None:
+        # Half of the square each: features that change alone move a row by sqrt(2), as a label does.
+        rows = torch.cat([rows, frame(scaled(sealed.x[train], scaling))], dim=1) / math.sqrt(2)
+    return ClassSums(rows, sealed.y[train], sealed.public.num_classes)
+
+
+def _asked(sealed: Sealed, candidates: Tensor) -> Answers:
+    """Query: the training nodes' labels, each among its candidates."""
+    return Answers(sealed.y[sealed.public.train], candidates)

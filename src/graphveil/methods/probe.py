@@ -51,10 +51,8 @@ _MOVED = math.sqrt(2) * (1 + 1e-12)
 """How far a neighbour moves the class sums: one row leaves a column and another enters one."""
 _ALONE = 5.5
 """Noise of the sums alone, in units of `noise`: epsilon is about 1 / noise."""
-_BESIDE = 25.0
-"""Noise of the sums beside answers, which get most of the budget."""
-_SHARE = 0.8
-"""Epsilon of an answer, in units of 1 / noise."""
+_SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
+"""Epsilon of an answer, in units of 1 / noise. At features level the sums alone tell what own features are worth."""
 _HOPS = 3
 _STAGES = 2
 """How often nodes hear what their neighbours are believed to be."""
@@ -88,20 +86,20 @@ class Probe(Method):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
         assumes = (OUTSIDERS,) if adjacency.unit is Unit.FEATURES else ()
-        epsilon = self._answers(int(public.train.sum()), public.num_classes, noise)
-        sums = Gaussian((_BESIDE if epsilon else _ALONE) * noise)
+        share = _SHARE[adjacency.unit]
+        epsilon = self._answers(int(public.train.sum()), public.num_classes, share / noise if noise > 0 else math.inf)
+        sums = Gaussian(_ALONE / (1 - share) * noise if epsilon else _ALONE * noise)
         steps = [Step("sums", sums, sums.curve(_MOVED), 1, why=_WHY, assumes=assumes)]
         if epsilon:
             act = PriorResponse(epsilon, public.num_classes)
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
 
-    def _answers(self, train: int, classes: int, noise: float) -> float:
-        """Epsilon of an answer, or 0 where answers are worth too little.
+    def _answers(self, train: int, classes: int, epsilon: float) -> float:
+        """Epsilon of an answer, or 0 where answers of so much are worth too little.
 
         Unbiased answers to k classes are worth n ((e^epsilon - 1) / (e^epsilon + k - 1))^2 clean labels.
         """
-        epsilon = _SHARE / noise if noise > 0 else math.inf
         grown = math.expm1(min(epsilon, 700.0))
         return epsilon if train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
 

@@ -38,10 +38,12 @@ from graphveil.nn.coordinates import (
     hop_means,
     look_random,
     mean_of_neighbours,
+    scaled,
+    scalings,
     smoothed,
     spectral_rows,
 )
-from graphveil.nn.features import Scale, Scaling, one_scale
+from graphveil.nn.features import Scaling, one_scale
 from graphveil.nn.noisy_labels import corrected, most_telling
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
@@ -56,8 +58,6 @@ _SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
 _HOPS = 3
 _STAGES = 2
 """How often nodes hear what their neighbours are believed to be."""
-_FEW = 64
-"""Features up to which their lengths are kept beside their directions."""
 
 
 @dataclass(frozen=True)
@@ -202,18 +202,6 @@ class _Known:
         blocks = [own, *blocks] if unit is Unit.LABEL else blocks
         rows = [Axes.leading(block)(block) for block in blocks]
         return cls(arcs, torch.cat([*rows, shape], dim=1), own, scaling)
-
-
-def scalings(x: Tensor) -> tuple[Scaling, ...]:
-    """Directions of rows; beside them, where features are few, every column as it is."""
-    ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
-    x = x if len(x) else x.new_zeros(1, x.shape[1])
-    return tuple(Scaling.fit(x, how) for how in ways)
-
-
-def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
-    """[n, d] or [n, 2 d], one record at a time."""
-    return torch.cat([one(x) for one in scaling], dim=1)
 
 
 def _class_sums(sealed: Sealed, rows: Tensor, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphveil.graph.arcs import Csr
 from graphveil.nn.aggregate import Operator
-from graphveil.nn.features import unit_rows
+from graphveil.nn.features import Scale, Scaling, unit_rows
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
@@ -27,7 +27,21 @@ _CONSTANT = 0.5
 """The coordinate that counts nodes, beside rows of mean square length 1."""
 _WHOLE = 0.8
 """Share of the rows that keep their length; longer ones are cut, which costs less than making all of them shorter."""
+_FEW = 64
+"""Features up to which their lengths are kept beside their directions."""
 _SMALL = 1e-9
+
+
+def scalings(x: Tensor) -> tuple[Scaling, ...]:
+    """Directions of rows; beside them, where features are few, every column as it is."""
+    ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
+    x = x if len(x) else x.new_zeros(1, x.shape[1])
+    return tuple(Scaling.fit(x, how) for how in ways)
+
+
+def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
+    """[n, d] or [n, 2 d], one record at a time."""
+    return torch.cat([one(x) for one in scaling], dim=1)
 
 
 @dataclass(frozen=True, eq=False)

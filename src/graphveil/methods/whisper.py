@@ -1,0 +1,308 @@
+"""Whisper: noisy gradients on what outsiders show of a node, and labels told to linked outsiders; node level.
+
+Our own method. Nodes outside training are not protected: their features and the edges among them are read freely. Each
+training node acts on its own record alone, so nothing is assumed about degrees.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphveil.core import (
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    Relation,
+    State,
+    Step,
+    Unit,
+    require_whole,
+)
+from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.methods.bases.method import Method
+from graphveil.methods.parts.spread import SpreadLabels, links_to_outsiders, own_votes
+from graphveil.methods.parts.sums import ClassSums
+from graphveil.nn.clipping import ExampleGradients
+from graphveil.nn.coordinates import Axes, both_ways, look_random, scaled, scalings, spectral_rows
+from graphveil.nn.features import Scaling
+from graphveil.nn.shrinkage import shrunk_weights
+from graphveil.privacy.session import Session
+from graphveil.runtime.progress import track
+
+_WHY = "docs/methods/whisper.md"
+_SHARES = {"counts": 0.04, "labels": 0.3, "gradient": 0.6, "check": 0.06}
+"""Of the budget, as 1 / variance in units of what one Gaussian release would have."""
+_CLIP = 0.1
+_WIDTH = 256
+_LARGEST_RATE = 64.0
+_NOISE_OF_WEIGHTS = 1.3
+"""Standard deviation of the noise that steps add up to in a weight; rates are chosen for it."""
+_WHOLE = 0.8
+"""Share of the rows that keep their length."""
+_LENGTH = 1.4
+"""Of the longest rows."""
+_TOLD_LENGTH = 0.5
+"""Of what neighbours were told, where it is free of noise, beside 1 for coordinates."""
+_FAR_LENGTH = 0.5
+"""Of features two hops away, beside 1 for those of a hop."""
+_DOUBT = 2.0
+"""A row of what was told counts for as much as its votes, and half of it if they are this many deviations of noise."""
+
+
+@dataclass(frozen=True)
+class Whisper(Method):
+    """Z[v] = sum over training u linked to v of e_{y_u} / sqrt(d_u) + N(0, std^2), for every v outside training.
+
+    d_u counts u's links to nodes outside training. Softmax regression by noisy gradients reads r_u: u's own features,
+    and means over u's linked outsiders of their features, of their place in the graph of outsiders and of their Z less
+    u's own part. An outsider's posterior is that of the regression times the likelihood of its own row of Z. One more
+    count asks training nodes whether the regression serves them better than naming the largest class.
+    """
+
+    units = frozenset({Unit.NODE})
+
+    steps: int = 100
+    """Noisy gradient steps, at least 1."""
+
+    def __post_init__(self) -> None:
+        require_whole(self, "steps")
+        if self.steps < 1:
+            raise InvalidInput("whisper needs at least one step")
+
+    def plan(
+        self,
+        public: Public,  # noqa: ARG002
+        adjacency: Adjacency,
+        reading: Reading,
+        noise: float,
+    ) -> Plan:
+        # Nobody published a claim for it, so both readings are the sound one.
+        moved = 2.0 if adjacency.relation is Relation.REPLACE else 1.0
+        steps = []
+        for name, share in _SHARES.items():
+            times, clip = (self.steps, _CLIP) if name == "gradient" else (1, 1.0)
+            act = Gaussian(noise * math.sqrt(times / share), clip)
+            steps.append(Step(name, act, act.curve(moved), times, why=_WHY, assumes=(OUTSIDERS,)))
+        return Plan(adjacency, reading, tuple(steps))
+
+    def fit(self, session: Session) -> State:
+        public, counting = session.public, session.plan.act("counts", Gaussian)
+        prior = _prior(session.release("counts", _counts).double(), counting.std)
+        told = session.release("labels", _labels).double().reshape(-1, public.num_classes)
+        view = _View.of(_Known.of(public), told, session.plan.act("labels", Gaussian).std)
+        weights = self._descended(session, view, prior)
+        logits = prior.expand(public.num_nodes, -1).clone()
+        gain = session.release("check", partial(_better, view=view, weights=weights, prior=prior))
+        if float(gain) > 0:
+            beliefs = (prior + view.outsiders() @ weights).log_softmax(dim=1)
+            logits[torch.from_numpy(public.outside_training().nodes)] = beliefs + view.evidence(beliefs.exp())
+        return {"logits": logits.log_softmax(dim=1).float()}
+
+    def _descended(self, session: Session, view: _View, prior: Tensor) -> Tensor:
+        """Weights [p, c] after noisy steps of full gradients, each node's clipped."""
+        size, act = max(int(session.public.train.sum()), 1), session.plan.act("gradient", Gaussian)
+        # Steps add up to noise of rate * steps^(1/2) * std / size in a weight.
+        spread = act.std * math.sqrt(self.steps)
+        rate = min(_LARGEST_RATE * 100 / self.steps, _NOISE_OF_WEIGHTS * size / spread if spread else math.inf)
+        weights = torch.zeros(view.width, len(prior), dtype=torch.float64)
+        for _ in track(range(self.steps), "private gradient steps"):
+            query = partial(_gradients, view=view, weights=weights, prior=prior)
+            total = session.release("gradient", query).double().reshape(weights.shape)
+            weights = weights - rate * total / (_CLIP * size)
+        return weights
+
+    @classmethod
+    def specimens(cls) -> tuple[Self, ...]:
+        return (cls(steps=3),)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What outsiders show: links among them [m, m], scaled features [m, d] and coordinates `near` [m, q]."""
+
+    links: sp.csr_array
+    x: Tensor
+    near: Tensor
+    scaling: tuple[Scaling, ...]
+    own: Axes
+    joint: Axes
+
+    @classmethod
+    def of(cls, public: Public) -> _Known:
+        """Made once for all runs on this graph."""
+        return public.cache_public("whisper", partial(cls._made, public))
+
+    @classmethod
+    def _made(cls, public: Public) -> _Known:
+        outside = public.outside_training()
+        scaling = scalings(outside.x)
+        x, arcs = scaled(outside.x, scaling), both_ways(outside.adj)
+        links = sp.csr_array(arcs.to_scipy().astype(np.float64))
+        own, near = Axes.leading(x), x.new_zeros(len(x), 0)
+        if not look_random(x, arcs):
+            # What says nothing would only take length from own features.
+            far = _mean(links, x)
+            near = torch.cat([own(x), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
+        rows = torch.cat([own(x), _mean(links, near)], dim=1)
+        return cls(links, x, near, scaling, own, Axes.leading(rows.double(), _WIDTH))
+
+    def coordinates(self, x: Tensor, links: sp.csr_array) -> Tensor:
+        """Of nodes with scaled features x [k, d] and links to outsiders [k, m], float64 [k, p]. Row by row."""
+        return self.joint(torch.cat([self.own(x), _mean(links, self.near)], dim=1).double())
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """What a node sees once labels were told: coordinates beside means of what its linked outsiders heard.
+
+    told: Z, [m, c]; expected: votes of an outsider [m, 1], from the number of its links; worth: what a vote counts for
+    [m, 1]; near: (what outsiders heard, what those linked to them heard) [m, 2 c]; factors: [2 c]; cut: length.
+    """
+
+    known: _Known
+    told: Tensor
+    noise: float
+    expected: Tensor
+    worth: Tensor
+    near: Tensor
+    factors: Tensor
+    cut: float
+
+    @classmethod
+    def of(cls, known: _Known, told: Tensor, noise: float) -> _View:
+        """From the graph of outsiders and Z with noise of standard deviation `noise`."""
+        linked = torch.from_numpy(np.diff(known.links.indptr) + 1.0)[:, None]
+        expected = linked / linked.mean() * (told.sum() / max(len(told), 1)).clamp(min=0)
+        worth = 1 / (expected + _DOUBT * noise + 1e-6)
+        heard = (told - expected * _prior_shares(told)) * worth
+        near, noises = (_two_hops(known.links, part) for part in (heard, noise * worth * torch.randn_like(told)))
+        energies, lost = (_energies(_mean(known.links, part)) for part in (near, noises))
+        factors = _TOLD_LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
+        whole = cls(known, told, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
+        lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
+        return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(told) else 1.0)
+
+    @property
+    def width(self) -> int:
+        """Entries of a row."""
+        return self.known.joint.axes.shape[1] + len(self.factors)
+
+    def outsiders(self) -> Tensor:
+        """Rows of the nodes outside training, [m, p]."""
+        return self._rows(self.known.coordinates(self.known.x, self.known.links), _mean(self.known.links, self.near))
+
+    def trained(self, sealed: Sealed) -> Tensor:
+        """Rows of the training nodes, [t, p], each a function of its own record: for a query."""
+        links = sealed.derived("whisper links", links_to_outsiders)
+        labels = sealed.y[sealed.public.train]
+        votes = torch.from_numpy(own_votes(links, labels, self.told.shape[1]))
+        # What a node told itself it does not hear: those outside training have no such part either.
+        heard = _mean(links, self.near)
+        heard[:, : votes.shape[1]] -= votes * _mean(links, self.worth)
+        return self._rows(sealed.derived("whisper coordinates", partial(_coordinates, known=self.known)), heard)
+
+    def _rows(self, coordinates: Tensor, heard: Tensor) -> Tensor:
+        rows = torch.cat([coordinates, heard * self.factors], dim=1)
+        lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return rows * (_LENGTH / lengths.clamp(min=self.cut))
+
+    def evidence(self, beliefs: Tensor) -> Tensor:
+        """ln of the density of outsiders' rows of Z for every class, up to a constant, [m, c]; beliefs: [m, c].
+
+        Votes for class j at a node of class k have mean expected * share[k, j], by regression of Z on the beliefs,
+        and a variance in proportion beside that of the noise.
+        """
+        usual = _prior_shares(self.told)
+        weighed = beliefs * self.expected
+        shifts = shrunk_weights(weighed.T @ (self.told - self.expected * usual), weighed.T @ weighed, 0.0)
+        shares = (usual + shifts).clamp(min=1e-3)
+        fitted = weighed @ shares
+        rest = ((self.told - fitted).square() - self.noise**2).sum() / fitted.sum().clamp(min=1e-9)
+        logs = []
+        for share in shares:
+            mean = self.expected * share
+            variance = self.noise**2 + rest.clamp(min=0.05) * mean + 1e-9
+            logs.append(-((self.told - mean).square() / variance + variance.log()).sum(dim=1) / 2)
+        return torch.stack(logs, dim=1)
+
+
+def _mean(links: sp.csr_array, values: Tensor) -> Tensor:
+    """Mean over linked outsiders, [k, q]; 0 for who has none. links: [k, m]; values: [m, q]."""
+    totals = torch.from_numpy(np.asarray(links @ values.double().numpy()))
+    return totals / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
+
+
+def _two_hops(links: sp.csr_array, values: Tensor) -> Tensor:
+    return torch.cat([values, _mean(links, values)], dim=1)
+
+
+def _energies(blocks: Tensor) -> Tensor:
+    """Mean squares of the rows of either half, [2]."""
+    return blocks.square().sum(dim=0).view(2, -1).sum(dim=1) / max(len(blocks), 1) + 1e-12
+
+
+def _prior_shares(told: Tensor) -> Tensor:
+    """Shares of the classes among all votes, [c]."""
+    totals = told.sum(dim=0).clamp(min=1e-3)
+    return totals / totals.sum()
+
+
+def _prior(counts: Tensor, noise: float) -> Tensor:
+    """Log shares of classes, [c], from noisy counts; none is believed to be rarer than the noise allows to tell."""
+    least = counts.clamp(min=max(noise, 1.0))
+    return (least / least.sum()).log()
+
+
+def _counts(sealed: Sealed) -> ClassSums:
+    """Query: how many training nodes each class has."""
+    labels = sealed.y[sealed.public.train]
+    return ClassSums(torch.ones(len(labels), 1), labels, sealed.public.num_classes)
+
+
+def _labels(sealed: Sealed) -> SpreadLabels:
+    """Query: every training node tells its label to the outsiders it is linked to."""
+    links = sealed.derived("whisper links", links_to_outsiders)
+    return SpreadLabels(links, sealed.y[sealed.public.train], sealed.public.num_classes)
+
+
+def _coordinates(sealed: Sealed, known: _Known) -> Tensor:
+    links = sealed.derived("whisper links", links_to_outsiders)
+    return known.coordinates(scaled(sealed.x[sealed.public.train], known.scaling), links)
+
+
+def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> ExampleGradients:
+    """Query: cross-entropy gradients of the training nodes; one without a label adds nothing."""
+    rows, labels = view.trained(sealed), sealed.y[sealed.public.train]
+    signals = (prior + rows @ weights).softmax(dim=1)
+    there = labels >= 0
+    signals[there, labels[there]] -= 1
+    return ExampleGradients((rows,), (signals * there[:, None],))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gain:
+    """1 for a training node that is right now and was wrong, -1 for the opposite; as `Contributions`. [t]."""
+
+    gains: Tensor
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """One number, [1]."""
+        return self.gains.double().clamp(min=-clip, max=clip).sum().view(1)
+
+
+def _better(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> _Gain:
+    """Query: how many more training nodes the regression serves than naming the largest class does."""
+    labels = sealed.y[sealed.public.train]
+    named = (prior + view.trained(sealed) @ weights).argmax(dim=1)
+    gains = (named == labels).double() - (prior.argmax() == labels).double()
+    return _Gain(gains * (labels >= 0))

@@ -7,8 +7,9 @@ training node acts on its own record alone, so nothing is assumed about degrees.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from typing import Self
 
 import numpy as np
@@ -166,7 +167,8 @@ class _View:
     """What a node sees once labels were told: coordinates beside means of what its linked outsiders heard.
 
     told: Z, [m, c]; expected: votes of an outsider [m, 1], from the number of its links; worth: what a vote counts for
-    [m, 1]; near: (what outsiders heard, what those linked to them heard) [m, 2 c]; factors: [2 c]; cut: length.
+    [m, 1]; near: (what outsiders heard, what those linked to them heard) [m, 2 c]; factors: [2 c]; cut: length;
+    number: no two views of a process share it, so that rows which were derived for one are not taken for another's.
     """
 
     known: _Known
@@ -177,6 +179,7 @@ class _View:
     near: Tensor
     factors: Tensor
     cut: float
+    number: int = field(default_factory=partial(next, count()))
 
     @classmethod
     def of(cls, known: _Known, told: Tensor, noise: float) -> _View:
@@ -203,13 +206,16 @@ class _View:
 
     def trained(self, sealed: Sealed) -> Tensor:
         """Rows of the training nodes, [t, p], each a function of its own record: for a query."""
-        links = sealed.derived("whisper links", links_to_outsiders)
-        labels = sealed.y[sealed.public.train]
+        return sealed.derived(f"whisper rows {self.number}", self._trained)
+
+    def _trained(self, sealed: Sealed) -> Tensor:
+        train = sealed.public.train
+        links, labels = sealed.derived("whisper links", links_to_outsiders), sealed.y[train]
         votes = torch.from_numpy(own_votes(links, labels, self.told.shape[1]))
         # What a node told itself it does not hear: those outside training have no such part either.
         heard = _mean(links, self.near)
         heard[:, : votes.shape[1]] -= votes * _mean(links, self.worth)
-        return self._rows(sealed.derived("whisper coordinates", partial(_coordinates, known=self.known)), heard)
+        return self._rows(self.known.coordinates(scaled(sealed.x[train], self.known.scaling), links), heard)
 
     def _rows(self, coordinates: Tensor, heard: Tensor) -> Tensor:
         rows = torch.cat([coordinates, heard * self.factors], dim=1)
@@ -273,11 +279,6 @@ def _labels(sealed: Sealed) -> SpreadLabels:
     """Query: every training node tells its label to the outsiders it is linked to."""
     links = sealed.derived("whisper links", links_to_outsiders)
     return SpreadLabels(links, sealed.y[sealed.public.train], sealed.public.num_classes)
-
-
-def _coordinates(sealed: Sealed, known: _Known) -> Tensor:
-    links = sealed.derived("whisper links", links_to_outsiders)
-    return known.coordinates(scaled(sealed.x[sealed.public.train], known.scaling), links)
 
 
 def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> ExampleGradients:

@@ -1,0 +1,138 @@
+"""Whisper: what a training node tells is bounded by its own record, and outsiders learn from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+
+import graphveil as gv
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Relation
+from graphveil.graph.arcs import Csr
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import OUTSIDERS, Public
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.methods.parts.spread import SpreadLabels, links_to_outsiders
+from graphveil.methods.whisper import Whisper
+
+NODE = Adjacency.of("node")
+
+
+def grouped(nodes: int = 600, classes: int = 3, same: float = 0.9, tells: float = 1.0, seed: int = 0) -> Graph:
+    """Four links a node, a share `same` of them inside a class; features tell the class as far as `tells` goes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, nodes)
+    sources = np.repeat(np.arange(nodes), 4)
+    mates = [rng.permutation(np.flatnonzero(y == y[u]))[:4] for u in range(nodes)]
+    inside = rng.random(len(sources)) < same
+    targets = np.where(inside, np.concatenate(mates), rng.integers(0, nodes, len(sources)))
+    x = tells * np.eye(8)[y] + rng.standard_normal((nodes, 8))
+    data = Data(torch.from_numpy(x).float(), torch.from_numpy(np.stack([sources, targets])), y=torch.from_numpy(y))
+    graph = Graph.from_pyg(data, undirected=True, clean=True, name=f"grouped-{seed}")
+    return graph.random_split(seed=seed)
+
+
+def links(rows: list[list[int]], outsiders: int) -> sp.csr_array:
+    dense = np.zeros((len(rows), outsiders))
+    for row, places in enumerate(rows):
+        dense[row, places] = 1
+    return sp.csr_array(dense)
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.25, 4.0])
+def test_a_node_adds_a_vector_of_length_one_whatever_its_links(clip: float) -> None:
+    told = links([[0], [0, 1, 2], [], list(range(7))], 7)
+    labels = torch.tensor([0, 1, 1, 2])
+    whole = SpreadLabels(told, labels, 3).clipped_sum(clip)
+    for node, links_of in enumerate((1, 3, 0, 7)):
+        blank = labels.clone()
+        blank[node] = -1
+        moved = float((SpreadLabels(told, blank, 3).clipped_sum(clip) - whole).norm())
+        bound = min(clip, 1.0) if links_of else 0.0
+        assert moved <= bound
+        assert moved == pytest.approx(bound, rel=1e-6)
+
+
+def test_votes_are_spread_evenly_over_linked_outsiders() -> None:
+    told = SpreadLabels(links([[0, 1], [1]], 3), torch.tensor([1, 0]), 2).clipped_sum(1.0).reshape(3, 2)
+    half = 1 / math.sqrt(2)
+    assert told.numpy() == pytest.approx(np.array([[0, half], [1, half], [0, 0]]), abs=1e-6)
+
+
+def test_links_go_from_training_nodes_to_outsiders_in_either_direction_once() -> None:
+    # 0 -> 2, 2 -> 0 (one link), 3 -> 1 (one link), 0 -> 1 (both in training), 2 -> 3 (both outside).
+    adj = Csr.from_edge_index(np.array([0, 2, 3, 0, 2]), np.array([2, 0, 1, 1, 3]), 4)
+    data = Data(torch.ones(4, 2), adj.edge_index(), y=torch.tensor([0, 1, 0, 1]))
+    train = torch.tensor([True, True, False, False])
+    graph = Graph.from_pyg(data, undirected=False).with_split(train, ~train, train & ~train, "by hand")
+    _, sealed = graph.seal(Adjacency.of("node", undirected=False))
+    with sealed.opened():
+        assert links_to_outsiders(sealed).toarray().tolist() == [[1, 0], [0, 1]]
+
+
+def plan(noise: float, adjacency: Adjacency = NODE) -> Plan:
+    public = Public.blank(400, 5, 3)
+    return Whisper().plan(public, adjacency, Reading.SOUND, noise)
+
+
+def test_the_plan_is_one_gaussian_of_the_noise_in_all() -> None:
+    """1 / variance adds up over the releases: sensitivity 1 each, twice that where a record is replaced."""
+    steps = plan(2.0).steps
+    acts = [(step.act, step.times) for step in steps]
+    assert sum(times / act.std**2 for act, times in acts if isinstance(act, Gaussian)) == pytest.approx(1 / 2.0**2)
+    assert all(step.claim == step.act.curve(1) for step in steps)
+    assert all(step.assumes == (OUTSIDERS,) for step in steps)
+    replaced = plan(2.0, replace(NODE, relation=Relation.REPLACE)).steps
+    assert all(step.claim == step.act.curve(2) for step in replaced)
+
+
+@pytest.mark.parametrize("steps", [0, -3])
+def test_at_least_one_step(steps: int) -> None:
+    with pytest.raises(InvalidInput, match="at least one step"):
+        Whisper(steps=steps)
+
+
+def accuracy(graph: Graph, epsilon: float, seed: int = 0) -> float:
+    release = gv.train(graph, Whisper(), epsilon=epsilon, delta=1e-5, unit="node", seed=seed)
+    assert release.certificate.epsilon <= epsilon
+    return release.evaluate("test")["accuracy"]
+
+
+def largest(graph: Graph) -> float:
+    shares = torch.bincount(graph.y[graph.test]) / int(graph.test.sum())
+    return float(shares[int(torch.bincount(graph.y[graph.train]).argmax())])
+
+
+def test_outsiders_learn_from_what_they_are_told() -> None:
+    graph = grouped(tells=0.3)
+    lonely = gv.train(graph, gv.methods.DpSgd(), epsilon=8, delta=1e-5, unit="node", seed=0)
+    assert accuracy(graph, 8) > lonely.evaluate("test")["accuracy"] + 0.1
+
+
+def test_where_nothing_tells_the_largest_class_is_named() -> None:
+    graph = grouped(same=0.0, tells=0.0)
+    y = torch.where(torch.rand(graph.num_nodes, generator=torch.Generator().manual_seed(1)) < 0.8, 0, graph.y)
+    uneven = replace(graph, y=y)
+    for seed in range(3):
+        assert accuracy(uneven, 1, seed) >= largest(uneven) - 0.03
+
+
+def test_training_nodes_get_the_prior_and_nobody_elses_label_is_read() -> None:
+    graph = grouped()
+    other = replace(graph, y=torch.where(graph.train, graph.y, (graph.y + 1) % graph.num_classes))
+    first, second = (gv.train(g, Whisper(), noise=1.0, unit="node", seed=3).state["logits"] for g in (graph, other))
+    assert torch.equal(first, second)
+    assert len(first[graph.train].unique(dim=0)) == 1
+    assert len(first[~graph.train].unique(dim=0)) > 1
+
+
+def test_two_runs_on_one_graph_do_not_share_rows() -> None:
+    graph = grouped()
+    alone = gv.train(grouped(), Whisper(), noise=1.0, unit="node", seed=4).state["logits"]
+    gv.train(graph, Whisper(), noise=5.0, unit="node", seed=3)
+    assert torch.equal(gv.train(graph, Whisper(), noise=1.0, unit="node", seed=4).state["logits"], alone)

@@ -27,7 +27,7 @@ from graphveil.core import (
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.bases.method import Method
 from graphveil.methods.parts.sums import ClassSums
 from graphveil.nn.aggregate import Operator
@@ -225,6 +225,6 @@ def _class_sums(sealed: Sealed, rows: Tensor, frame: Frame | None, scaling: tupl
     return ClassSums(rows, sealed.y[train], sealed.public.num_classes)
 
 
-def _asked(sealed: Sealed, candidates: Tensor) -> Answers:
+def _asked(sealed: Sealed, candidates: Tensor) -> Choices:
     """Query: the training nodes' labels, each among its candidates."""
-    return Answers(sealed.y[sealed.public.train], candidates)
+    return Choices(sealed.y[sealed.public.train], candidates)

@@ -133,7 +133,7 @@ class Probe(Method):
         start = posteriors(rows @ shrunk_weights(sums[: rows.shape[1]], seen.T @ seen, noise)).log()
         added = torch.zeros_like(start)
         if frame is not None and len(known.own):
-            outside = torch.from_numpy(public.outside_training().nodes)
+            outside = (~public.train).nonzero().ravel()
             both = torch.cat([rows[outside], frame(known.own)], dim=1)
             gram = both.T @ both * (len(places) / len(outside))
             added[outside] = posteriors(both @ shrunk_weights(sums, gram, noise)).log() - start[outside]

@@ -203,7 +203,7 @@ def test_features_of_a_training_node_are_in_the_sums_alone(graph: Graph) -> None
         whole = query(sealed).clipped_sum(1.0)
     moves = []
     for node in graph.train.nonzero().ravel()[::150].tolist():
-        for row in (-graph.x[node], 1e6 * graph.x[node], -1e30 * graph.x[node], 0 * graph.x[node]):
+        for row in (-1e30 * graph.x[node], 0 * graph.x[node]):
             other = changed_node(graph, node, row)
             seen, shut = other.seal(adjacency)
             same = _Known.of(seen, Unit.FEATURES)

@@ -87,14 +87,14 @@ def ruled(count: int, classes: int = 3, seed: int = 0) -> tuple[Tensor, Tensor, 
 
 def test_a_rule_is_learnt_from_answers_of_which_half_are_wrong() -> None:
     torch.manual_seed(0)
-    x, y, start = ruled(2400)
-    nodes = torch.randperm(2400)[:1600]
+    x, y, start = ruled(1800)
+    nodes = torch.randperm(1800)[:1200]
     chances = said(y[nodes], 0.7, 3)
     assert 0.4 < float((chances.argmax(dim=1) == y[nodes]).float().mean()) < 0.6
     found = corrected(x, start, chances, nodes)
     assert found.gain > 3 * found.doubt > 0
-    assert torch.allclose(found.beliefs.exp().sum(dim=1), torch.ones(2400), atol=1e-5)
-    unseen = torch.ones(2400, dtype=torch.bool)
+    assert torch.allclose(found.beliefs.exp().sum(dim=1), torch.ones(1800), atol=1e-5)
+    unseen = torch.ones(1800, dtype=torch.bool)
     unseen[nodes] = False
     assert float((found.beliefs.argmax(dim=1) == y)[unseen].float().mean()) > 0.75
     # Answers that nobody learnt from are likelier, and so are those of nodes whose networks did not see them.

@@ -30,7 +30,7 @@ from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
-from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
@@ -102,8 +102,8 @@ EXACT: list[tuple[Mechanism, Query, int | None]] = [
     (Sml(10.0, clip=0.5), partial(moved, width=400), None),
     (Tally(2.0, marks=2), lambda yes: Marks(np.array([[0, 1], [2, 2], [3, 1]])[0 if yes else 1 :], 5), None),
     (RandomisedResponse(1.0, 4), lambda yes: torch.tensor([2 if yes else 0, 1]), None),
-    (PriorResponse(1.0, 3), lambda yes: Answers(torch.tensor([2 if yes else 0, 1]), CANDIDATES), None),
-    (PriorResponse(0.5, 3), lambda yes: Answers(torch.tensor([1, 2 if yes else -1]), CANDIDATES), None),
+    (PriorResponse(1.0, 3), lambda yes: Choices(torch.tensor([2 if yes else 0, 1]), CANDIDATES), None),
+    (PriorResponse(0.5, 3), lambda yes: Choices(torch.tensor([1, 2 if yes else -1]), CANDIDATES), None),
     (FlippedEdges(1.0), lambda yes: Asked(joined(yes), 0.7), None),
     (FlippedEdges(0.5, undirected=False), lambda yes: Asked(joined(yes), 1.0), None),
     (NoisyMax(0.5, 3), posteriors, None),

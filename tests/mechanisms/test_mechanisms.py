@@ -34,7 +34,7 @@ from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
-from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
@@ -219,7 +219,7 @@ def _said(act: PriorResponse, truth: int) -> Callable[[int, Stream], Floats]:
 
     def draw(runs: int, source: Stream) -> Floats:
         candidates = (torch.arange(act.categories) < 2).expand(runs, -1)
-        out = act.apply(NOTHING, lambda _: Answers(torch.full((runs,), truth), candidates), source)
+        out = act.apply(NOTHING, lambda _: Choices(torch.full((runs,), truth), candidates), source)
         return ((out == 0).double() - (out == 1).double()).numpy()
 
     return draw
@@ -489,7 +489,7 @@ def test_what_was_said_has_the_chance_that_is_told() -> None:
     act, runs = PriorResponse(0.7, categories=4), 100_000
     candidates = torch.tensor([True, False, True, True]).expand(runs, -1)
     for truth in range(-1, 4):
-        out = act.apply(NOTHING, lambda _, truth=truth: Answers(torch.full((runs,), truth), candidates), Seeded(5))
+        out = act.apply(NOTHING, lambda _, truth=truth: Choices(torch.full((runs,), truth), candidates), Seeded(5))
         shares = torch.bincount(out, minlength=4) / runs
         told = [act.log_chances(candidates[:1], torch.tensor([said]))[0].exp() for said in (0, 2, 3)]
         # A label that is missing is like one that is no candidate.

@@ -33,7 +33,7 @@ from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
-from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
@@ -351,16 +351,16 @@ def law_of_responses_with_a_prior(act: Mechanism) -> None:
     count = len(candidates)
     draws = (np.arange(2 * count) % count + 0.5) / count
     lying = Recording(coins=[torch.arange(count) < 0], uniform=[draws])
-    out = act.apply(NOTHING, lambda _: Answers(torch.full((count,), 1), candidates), lying)
+    out = act.apply(NOTHING, lambda _: Choices(torch.full((count,), 1), candidates), lying)
     truth = math.exp(act.epsilon) / (math.exp(act.epsilon) + size - 1)
     assert alike(lying.calls, [Call("coins", (count, truth)), Call("uniform", (2 * count,))])
     # All lie: every other candidate equally often, the truth and what is no candidate never.
     assert torch.bincount(out, minlength=act.categories).tolist() == [0, 0] + [count // (size - 1)] * (size - 1)
     nobodys = Recording(coins=[torch.arange(count) >= 0], uniform=[draws])
-    out = act.apply(NOTHING, lambda _: Answers(torch.arange(count) % 2 - 1, candidates), nobodys)
+    out = act.apply(NOTHING, lambda _: Choices(torch.arange(count) % 2 - 1, candidates), nobodys)
     assert torch.bincount(out, minlength=act.categories).tolist() == [0] + [count // size] * size
     honest = Recording(coins=[torch.arange(count) >= 0], uniform=[draws])
-    assert act.apply(NOTHING, lambda _: Answers(torch.full((count,), 2), candidates), honest).unique().tolist() == [2]
+    assert act.apply(NOTHING, lambda _: Choices(torch.full((count,), 2), candidates), honest).unique().tolist() == [2]
     assert 2.0**-52 * math.exp(act.epsilon) <= act.curve(1).epsilon - act.epsilon <= 1e-6 * act.epsilon
     assert replace(act, epsilon=32.5).curve(1).infinite, "beyond, lies are too rare for a double"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -151,7 +151,7 @@ class Public:
         """
         if self.outside is None:
             raise PrivateAccess("nodes outside training are open under units node and features only")
-        return self.cache_public("outside training", self.outside)
+        return self.outside()
 
     def cache_public(self, what: str, build: Callable[[], T]) -> T:
         """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
@@ -314,7 +314,8 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         degrees_said=degrees_said,
         _cached=kept,
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
-        outside=partial(_outside, graph) if "x" in private else None,
+        # Not kept with the rest: graphs that share it may differ in these arcs.
+        outside=cache(partial(_outside, graph)) if "x" in private else None,
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
 

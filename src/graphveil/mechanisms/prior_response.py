@@ -18,7 +18,7 @@ _LARGEST = 32.0
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Choices:
     """What each record would say, and among what it may choose: the second is public.
 
     truths: int64 [m], or -1 where there is nothing to say; candidates: bool [m, c], one at least in every row.
@@ -30,7 +30,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class PriorResponse(Mechanism):
-    """Query: `query(sealed) -> Answers`. Each record says one of its k candidates, int64 [m]; each is `epsilon`-DP.
+    """Query: `query(sealed) -> Choices`. Each record says one of its k candidates, int64 [m]; each is `epsilon`-DP.
 
     Its own, if that is a candidate, with chance e^epsilon / (e^epsilon + k - 1), and otherwise any other one of them;
     if its own is none of them, each with chance 1/k. A lone candidate is what everybody says.

@@ -27,7 +27,7 @@ from graphveil.core import (
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.prior_response import Answers, PriorResponse
+from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.bases.method import Method
 from graphveil.methods.parts.sums import ClassSums
 from graphveil.nn.aggregate import Operator
@@ -133,7 +133,7 @@ class Probe(Method):
         start = posteriors(rows @ shrunk_weights(sums[: rows.shape[1]], seen.T @ seen, noise)).log()
         added = torch.zeros_like(start)
         if frame is not None and len(known.own):
-            outside = torch.from_numpy(public.outside_training().nodes)
+            outside = (~public.train).nonzero().ravel()
             both = torch.cat([rows[outside], frame(known.own)], dim=1)
             gram = both.T @ both * (len(places) / len(outside))
             added[outside] = posteriors(both @ shrunk_weights(sums, gram, noise)).log() - start[outside]
@@ -213,6 +213,6 @@ def _class_sums(sealed: Sealed, rows: Tensor, frame: Frame | None, scaling: tupl
     return ClassSums(rows, sealed.y[train], sealed.public.num_classes)
 
 
-def _asked(sealed: Sealed, candidates: Tensor) -> Answers:
+def _asked(sealed: Sealed, candidates: Tensor) -> Choices:
     """Query: the training nodes' labels, each among its candidates."""
-    return Answers(sealed.y[sealed.public.train], candidates)
+    return Choices(sealed.y[sealed.public.train], candidates)

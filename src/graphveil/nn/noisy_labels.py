@@ -20,6 +20,8 @@ _PASSES = 40
 _PATIENCE = 5
 _RATE = 2e-3
 _DECAY = 1e-4
+_ROUNDED = 1e-6
+"""Likelihoods are float32: a smaller gain is one of rounding."""
 
 
 def most_telling(prior: Tensor, epsilon: float) -> Tensor:
@@ -110,7 +112,7 @@ def corrected(x: Tensor, start: Tensor, log_chances: Tensor, nodes: Tensor) -> C
         if waited >= _PATIENCE:
             break
     doubt = float(gain.std()) / gain.numel() ** 0.5
-    if float(gain.mean()) <= doubt:
+    if float(gain.mean()) <= max(doubt, _ROUNDED):
         return Corrected(start, 0.0, 0.0)
     net.load_state_dict(best)
     net.eval()

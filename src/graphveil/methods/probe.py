@@ -198,7 +198,8 @@ class _Known:
         elif unit is Unit.FEATURES:
             blocks, shape = hop_means(full, ~public.train, arcs, _HOPS), spectral_rows(arcs)
         else:
-            blocks, shape = smoothed(own, arcs, _HOPS), spectral_rows(arcs)
+            whole = torch.ones(public.num_nodes, dtype=torch.bool)
+            blocks, shape = [*smoothed(own, arcs, _HOPS), *hop_means(own, whole, arcs, 1)], spectral_rows(arcs)
         blocks = [own, *blocks] if unit is Unit.LABEL else blocks
         rows = [Axes.leading(block)(block) for block in blocks]
         return cls(arcs, torch.cat([*rows, shape], dim=1), own, scaling)

@@ -12,7 +12,8 @@ import torch
 from hypothesis import given, settings
 
 import graphveil as gv
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unsupported
+from graphveil import discover
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unit, Unsupported
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Sealed
 from graphveil.methods.bases.method import Method
@@ -310,3 +311,23 @@ class TestIdsWithoutALabel:
         with pytest.raises(InvalidInput, match="no training nodes with a label"):
             gv.train(bare, gv.methods.Mlp(), epsilon=1, delta=1e-5, unit="edge", ledger=ledger)
         assert not ledger.entries()
+
+
+# --- Without a method, the flagship of the unit. ---
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"), [("edge", "hearsay"), ("label", "probe"), ("features", "probe"), ("node", "whisper")]
+)
+def test_every_unit_has_one_flagship_and_it_is_the_default(unit: str, name: str) -> None:
+    leaders = [kind for kind in discover.methods().values() if Unit(unit) in kind.leads]
+    assert [kind.name() for kind in leaders] == [name]
+    assert all(kind.leads <= kind.units for kind in leaders)
+
+
+def test_training_without_a_method_takes_the_flagship() -> None:
+    graph = gv.datasets.load("social", split="random", seed=0)
+    release = gv.train(graph, unit="node", noise=3.0, seed=0)
+    assert release.method == gv.methods.Whisper()
+    with pytest.raises(InvalidInput, match="unknown unit"):
+        gv.train(graph, unit="nodes", noise=3.0)

@@ -76,6 +76,11 @@ def method(name: str) -> type[Any]:
     return _named(name, methods(), "method")
 
 
+def flagship(unit: Unit) -> type[Any]:
+    """The method that is taken where a unit is named and no method."""
+    return next(kind for kind in methods().values() if unit in kind.leads)
+
+
 def _named(name: str, known: dict[str, type[Any]], what: str) -> type[Any]:
     if name.lower() not in known:
         close = difflib.get_close_matches(name.lower(), known, n=3) or sorted(known)

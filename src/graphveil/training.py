@@ -22,6 +22,7 @@ from graphveil.core import (
     State,
     Unit,
     Unsupported,
+    parse,
 )
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
@@ -41,7 +42,7 @@ T = TypeVar("T")
 
 def train(
     graph: Graph,
-    method: Method,
+    method: Method | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -53,13 +54,14 @@ def train(
     ledger: Ledger | None = None,
     compute: Compute | None = None,
 ) -> Release:
-    """Train `method` on `graph` so that the result is (epsilon, delta)-DP for `unit`.
+    """Train `method`, or the flagship of the unit, on `graph` so that the result is (epsilon, delta)-DP for `unit`.
 
     Give `epsilon` (the noise is calibrated, one-sided) or `noise` (the epsilon follows). `delta` defaults
     to a tenth of one over the public number of nodes, rounded down to a power of ten, at most 1e-5.
     `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
     noise cryptographic and fixes the rest. `compute` says where and how it runs.
     """
+    method = discover.flagship(parse(Unit, unit, "unit"))() if method is None else method
     _require_kinds(graph, method, ledger)
     terms = Terms(unit, epsilon, noise, delta, reading)
     state, certificate = _run(graph, method, method.fit, terms, _Means(seed, secure, ledger, compute))

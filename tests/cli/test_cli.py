@@ -79,6 +79,18 @@ def test_account_goes_from_noise_to_epsilon_too() -> None:
     assert answer["epsilon"] == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("unit", ["--unit label", "--unit=node"])
+def test_without_a_method_the_flagship_of_the_unit_is_taken(unit: str) -> None:
+    answer = parsed(*shlex.split(f"account {unit} --epsilon 2 --delta 1e-5 --json"))
+    assert answer["method"] == {"label": "probe", "node": "whisper"}[answer["unit"]]
+    assert parsed(*shlex.split("account --unit label --worth 0 --noise 1 --json"))["steps"][1]["name"] == "answers"
+
+
+def test_a_name_that_is_none_is_not_taken_for_a_wish_for_the_flagship() -> None:
+    for words in ("account whispr --epsilon 1 --unit node", "account --epsilon 1 --unit node whispr"):
+        assert run(*shlex.split(words)).exit_code != 0
+
+
 def test_account_says_when_a_published_proof_is_false() -> None:
     result = run(*shlex.split("account gap --epsilon 1 --delta 1e-5 --unit edge --reading published"))
     assert result.exit_code == 0

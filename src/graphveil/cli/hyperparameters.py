@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,19 @@ class MethodCommand(typer.core.TyperCommand):
         """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
         if not {"--help"} & set(args):
             args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
+        return super().parse_args(ctx, args)
+
+
+class UnitCommand(MethodCommand):
+    """The same, but without a method it takes the flagship of the unit."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the flagship's name first where no name is given."""
+        from graphveil import core, discover
+
+        unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
+        if unit is not None and args[0].startswith("-") and "--help" not in args:
+            args = [discover.flagship(core.parse(core.Unit, unit[1], "unit")).name(), *args]
         return super().parse_args(ctx, args)
 
 

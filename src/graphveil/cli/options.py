@@ -19,6 +19,9 @@ import typer
 if TYPE_CHECKING:
     from graphveil.runtime.compute import Compute
 
+FlagshipName = Annotated[
+    str, typer.Argument(metavar="[METHOD]", help="Name of a method; without it, the flagship of the unit.")
+]
 MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphveil.cli.graphs import graph_of, private_graph, public_graph
-from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method
+from graphveil.cli.hyperparameters import HYPER, MethodCommand, UnitCommand, build_method
 from graphveil.cli.options import (
     AsJson,
     BudgetOptions,
     Directed,
     EdgesGraphOptions,
+    FlagshipName,
     GraphOptions,
     InferBudgetOptions,
     InferGraphOptions,
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(cls=MethodCommand, epilog=HYPER)
+@app.command(cls=UnitCommand, epilog=HYPER)
 @grouped
 def account(
     context: typer.Context,
-    method: MethodName,
+    method: FlagshipName,
     unit: Unit,
     *,
     budget: BudgetOptions,
@@ -88,11 +89,11 @@ def account(
         say(f"REFUTED    {reason}")
 
 
-@app.command(cls=MethodCommand, epilog=HYPER)
+@app.command(cls=UnitCommand, epilog=HYPER)
 @grouped
 def train(
     context: typer.Context,
-    method: MethodName,
+    method: FlagshipName,
     unit: Unit,
     *,
     budget: BudgetOptions,

@@ -63,6 +63,7 @@ class Hearsay(Method):
     """
 
     units = frozenset({Unit.EDGE})
+    leads = units
     refuses = NO_NODES
 
     hops: int = 1

@@ -72,6 +72,7 @@ class Probe(Method):
     """
 
     units = frozenset({Unit.LABEL, Unit.FEATURES})
+    leads = units
 
     width: int = 0
     """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""

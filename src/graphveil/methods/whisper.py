@@ -71,6 +71,7 @@ class Whisper(Method):
     """
 
     units = frozenset({Unit.NODE})
+    leads = units
 
     steps: int = 100
     """Noisy gradient steps, at least 1."""

@@ -84,6 +84,8 @@ class Method(Described):
     """The protected units under which `plan` has a meaning."""
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
     """Why another unit that users may expect is not among them."""
+    leads: ClassVar[frozenset[Unit]] = frozenset()
+    """The units for which it is taken where no method is named: one for each (`discover.flagship`)."""
     reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
     task: ClassVar[Task] = NodeClassification()
     """What its scores stand for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ import auditor
 from graphveil.core import InvalidInput
 from graphveil.evidence import bounds
 from graphveil.evidence.bounds import Scores, finding
-from graphveil.release.finding import Finding
+from graphveil.release.finding import Finding, Law
 
 DELTA = 1e-5
 
@@ -360,6 +362,32 @@ def test_finding_travels_as_json() -> None:
     for claimed in ("nan", -1.0):
         with pytest.raises(InvalidInput, match="claimed epsilon must be a number of at least 0"):
             Finding.rebuild({**made.describe(), "claimed": claimed})
+
+
+def test_a_bound_that_equals_the_claim_does_not_refute_it() -> None:
+    made = finding("canary", normal(1, 300), math.inf, DELTA)
+    assert replace(made, claimed=made.lower).verdict == "consistent"
+    assert replace(made, claimed=math.nextafter(made.lower, 0)).verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("law", "counts"), [("any", "bayesian"), ("any", "gaussian_test"), ("gdp", "rank_test"), ("gdp", "gaussian_fit")]
+)
+def test_only_what_is_a_certificate_under_the_law_counts(law: str, counts: str) -> None:
+    made = finding("canary", normal(1, 300), 1.0, DELTA, law="gaussian")
+    with pytest.raises(InvalidInput, match=f"'{counts}' does not count"):
+        replace(made, law=Law(law), counts=counts)
+
+
+def test_the_least_lucky_of_the_coins_decides_ties() -> None:
+    tied = Scores(np.repeat([0.0, 1.0, 2.0], 20), np.repeat([0.0, 1.0, 2.0], [30, 20, 10]))
+    coins = bounds._coins
+    alone = []
+    for draw in range(bounds._DRAWS):
+        with mock.patch.object(bounds, "_coins", lambda size, _, draw=draw: coins(size, draw)):
+            alone.append(bounds._Seen.of(tied).hits)
+    assert np.array_equal(bounds._Seen.of(tied).hits, np.min(alone, axis=0))
+    assert not np.array_equal(alone[-1], np.min(alone, axis=0)), "else this shows nothing"
 
 
 def test_one_run_finding() -> None:

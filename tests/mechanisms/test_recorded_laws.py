@@ -358,6 +358,7 @@ def law_of_responses_with_a_prior(act: Mechanism) -> None:
     assert torch.bincount(out, minlength=act.categories).tolist() == [0, 0] + [count // (size - 1)] * (size - 1)
     nobodys = Recording(coins=[torch.arange(count) >= 0], uniform=[draws])
     out = act.apply(NOTHING, lambda _: Choices(torch.arange(count) % 2 - 1, candidates), nobodys)
+    assert alike(nobodys.calls, lying.calls), "who has no candidate of its own throws the same coins"
     assert torch.bincount(out, minlength=act.categories).tolist() == [0] + [count // size] * size
     honest = Recording(coins=[torch.arange(count) >= 0], uniform=[draws])
     assert act.apply(NOTHING, lambda _: Choices(torch.full((count,), 2), candidates), honest).unique().tolist() == [2]

@@ -294,6 +294,15 @@ class TestAccounting:
             ledger.reserve(graph, plan_of((Opaque(0.1), 1)))
         assert ledger.entries() == []
 
+    def test_a_plan_that_comes_back_as_another_is_not_counted(
+        self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ledger_module, "_plan_of", lambda _: costing(0.1))
+        with pytest.raises(InvalidInput, match="not what its description says"):
+            ledger.reserve(graph, costing(2.0), "dpsgd")
+        monkeypatch.undo()
+        assert not ledger.entries()
+
 
 class TestTraining:
     def test_training_reserves_commits_and_names_its_entry(self, ledger: Ledger, graph: Graph) -> None:

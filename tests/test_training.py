@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 
 import graphveil as gv
+from bank import accounts, payments
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unsupported
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Sealed
@@ -261,6 +263,81 @@ class TestInfer:
         release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
         with pytest.raises(Unsupported, match="which is free"):
             gv.infer(release, graph, epsilon=1.0)
+
+
+class TestNames:
+    """What meets a release is matched by name: columns in another order and classes that flip were wrong, silently."""
+
+    @pytest.fixture
+    def release(self) -> gv.Release:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        return gv.train(here, gv.methods.Hearsay(), epsilon=4, unit="edge", seed=0)
+
+    @staticmethod
+    def next_month(**changes: Any) -> Graph:
+        table = accounts(1) | changes
+        return Graph.from_edges(payments(1), {name: table[name] for name in table if table[name] is not None})
+
+    def test_columns_in_another_order_give_the_same_predictions(self, release: gv.Release) -> None:
+        table = accounts(1)
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        months = (self.next_month().random_split(), backwards.random_split())
+        there = [gv.infer(release, month, noise=0.5, seed=1) for month in months]
+        assert torch.equal(there[0].predict_proba(), there[1].predict_proba())
+
+    def test_classes_are_known_by_their_names(self, release: gv.Release) -> None:
+        """Sorted, "ok" comes first among "ok" and "zweifel", and second among "fraud" and "ok"."""
+        there = gv.infer(release, self.next_month().random_split(0.1, 0.1, 0.8), noise=0.1, seed=1)
+        assert there.evaluate("test")["accuracy"] > 0.9
+        labels = accounts(1)["label"]
+        flipped = np.where(labels == "fraud", "zweifel", labels)
+        with pytest.raises(InvalidInput, match="the classes 'zweifel', which the model does not know"):
+            gv.infer(release, self.next_month(label=flipped).random_split(), noise=0.1, seed=1)
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [({"age": None}, "no column 'age'"), ({"income": np.ones(60)}, "'income'; drop them")],
+    )
+    def test_other_columns_are_refused_and_nothing_is_spent(
+        self, release: gv.Release, tmp_path: Path, changes: dict[str, Any], words: str
+    ) -> None:
+        there, book = self.next_month(**changes), Ledger(tmp_path / "ledger.db")
+        book.open(there, "edge", epsilon=2, delta=1e-5)
+        with pytest.raises(InvalidInput, match=words):
+            gv.infer(release, there, epsilon=1, delta=1e-5, ledger=book)
+        assert book.entries() == []
+
+    def test_the_ledger_knows_a_graph_in_the_order_it_was_given(self, release: gv.Release, tmp_path: Path) -> None:
+        table, book = accounts(1), Ledger(tmp_path / "ledger.db")
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        book.open(backwards, "edge", epsilon=2, delta=1e-5)
+        gv.infer(release, backwards.random_split(), epsilon=1, delta=1e-5, ledger=book)
+        assert len(book.entries()) == 1
+
+    def test_free_predictions_go_by_name_too(self) -> None:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        release = gv.train(here, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+        table = accounts(1)
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        assert torch.equal(release.predict_proba(self.next_month()), release.predict_proba(backwards))
+        assert release.evaluate("test", backwards.random_split()) == release.evaluate(
+            "test", self.next_month().random_split()
+        )
+
+    def test_a_release_without_names_says_that_it_goes_by_position(self) -> None:
+        nameless = replace(Graph.from_edges(payments(), accounts()).random_split(seed=0), schema=None, ids=None)
+        release = gv.train(nameless, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+        with pytest.warns(UserWarning, match="keeps no names of columns"):
+            release.predict(self.next_month())
+
+    def test_names_come_back_from_the_folder(self, release: gv.Release, tmp_path: Path) -> None:
+        loaded = gv.load(release.save(tmp_path / "model"))
+        assert loaded.schema == release.schema
+        assert loaded.schema is not None
+        assert loaded.schema.classes == ("fraud", "ok")
+        assert "acc0-1" not in "".join(
+            path.read_bytes().decode(errors="replace") for path in (tmp_path / "model").iterdir()
+        )
 
 
 def test_weights_of_undirected_graphs_are_not_for_directed_ones_and_nothing_is_spent(tmp_path: Path) -> None:

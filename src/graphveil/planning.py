@@ -61,15 +61,15 @@ class Planned:
         return accounting.epsilon(self.plan, self.delta)
 
 
-def planned(method: Method, facts: Graph | Public, terms: Terms) -> Planned:
+def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool = True) -> Planned:
     """What `method` will ask of the graph, with the noise that was given or the least that meets epsilon.
 
     Plans of sizes alone, without a graph, for budgets that are planned ahead. Everything is checked before private data
-    is read, and a run in several processes calibrates once.
+    is read, and a run in several processes calibrates once. learns: it is trained there, so somebody must have a label.
     """
     adjacency = Adjacency.of(terms.unit, facts.undirected)
     reading = parse(Reading, terms.reading, "reading")
-    public, sealed = _sealed(method, facts, adjacency) if isinstance(facts, Graph) else (facts, None)
+    public, sealed = _sealed(method, facts, adjacency, learns) if isinstance(facts, Graph) else (facts, None)
     delta = default_delta(facts.num_nodes) if terms.delta is None else require_delta(terms.delta)
     noise = agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
@@ -91,10 +91,10 @@ def default_delta(num_nodes: int) -> float:
     return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
 
 
-def _sealed(method: Method, graph: Graph, adjacency: Adjacency) -> tuple[Public, Sealed]:
+def _sealed(method: Method, graph: Graph, adjacency: Adjacency, learns: bool) -> tuple[Public, Sealed]:
     """Both sides of the graph, if there is somebody to learn from and what the method needs beside."""
     public, sealed = graph.seal(adjacency)
-    if not bool(public.train.any()):
+    if learns and not bool(public.train.any()):
         known = "" if public.y is None else " with a label"
         raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
     if method.needs_public:

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphveil.core import InvalidInput
-from graphveil.graph.columns import class_names, classes_of, feature_columns
+from graphveil.graph.columns import class_names, classes_of
+from graphveil.graph.encoding import feature_columns
 from graphveil.graph.graph import Graph
 from graphveil.graph.tables import read_table
 

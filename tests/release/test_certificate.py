@@ -18,7 +18,7 @@ import torch
 import graphveil as gv
 from graphveil.core import InvalidInput, Reading, Tampered, Unit
 from graphveil.privacy import accounting
-from graphveil.release.certificate import Certificate
+from graphveil.release.certificate import SCHEMA, Certificate
 from graphveil.release.release import Release, load
 from graphveil.tasks.node_classification import accuracy_and_f1 as score
 
@@ -343,7 +343,7 @@ class TestTampering:
 
     def test_unknown_manifest_schema(self, folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
-        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": 3}))
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": SCHEMA + 1}))
         with pytest.raises(Tampered, match="schema"):
             load(folder)
 

@@ -135,6 +135,13 @@ class GraphOptions:
     public_nodes: Annotated[
         Path | None, typer.Option(help="Node table of the public graph; labels may be missing.")
     ] = None
+    id: Annotated[str | None, typer.Option(help="Column of the node table with the ids; default: id.")] = None
+    label: Annotated[str | None, typer.Option(help="Column of the node table with the labels; default: label.")] = None
+    source: Annotated[str | None, typer.Option(help="Column of the edge table with the sources.")] = None
+    target: Annotated[str | None, typer.Option(help="Column of the edge table with the targets.")] = None
+    drop: Annotated[list[str] | None, typer.Option(help="Column of the node table that is no feature. Repeatable.")] = (
+        None
+    )
     directed: Directed = False
     clean: Annotated[
         bool,
@@ -162,6 +169,16 @@ class GraphOptions:
             "or a table with the columns id and degree (a packed graph's or a dataset's ids are 0, 1, ...).",
         ),
     ] = None
+
+    def columns(self) -> dict[str, Any]:
+        """Which column is what, as `Graph.from_edges` takes it."""
+        ends = {"source": self.source, "target": self.target}
+        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), **ends}
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether something is said of the columns of tables."""
+        return any(self.columns().values())
 
     @property
     def names_private(self) -> bool:

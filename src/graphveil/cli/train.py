@@ -224,12 +224,12 @@ def infer(
             raise gv.InvalidInput(
                 "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
             )
-        graph = public_graph(source, None, 0)
+        graph = public_graph(source, loaded.schema, 0)
     elif loaded.method.reads.public_nodes and (source.edges is not None or source.packed is not None):
         raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
     elif source.names_private:
         with progress(quiet):
-            graph = private_graph(source, source.split)
+            graph = private_graph(source, source.split, loaded.schema)
     with accountable() as so_far:
         cost = loaded.prediction_cost
         if spends:

@@ -34,6 +34,11 @@ class Arcs:
     where: str
     names: Any = None
 
+    @classmethod
+    def none(cls, num_nodes: int) -> Arcs:
+        """No arc among so many nodes."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), num_nodes, "edges row")
+
     @property
     def keys(self) -> Ids:
         """One number per arc, ordered by target and then source, int64 [m]."""

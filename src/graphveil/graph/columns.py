@@ -1,4 +1,4 @@
-"""What the columns of a node and an edge table mean: ids, arcs, features, classes and splits."""
+"""What the columns of a node and an edge table mean: ids, arcs, classes and splits; features: `encoding`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from graphveil.core import ROLES, UNLABELLED, InvalidInput
 from graphveil.graph.arcs import Arcs, Ids
-from graphveil.graph.tables import TEXT, Table, coded, is_text, read_table, shown
+from graphveil.graph.tables import TEXT, Pick, Table, coded, read_table, shown
 
 _NONE = ("", str(UNLABELLED))
 # As long as 64-bit numbers get.
@@ -39,17 +39,36 @@ def node_ids(column: Any) -> Any:
     return texts.take(pa.array(codes))
 
 
-def read_edges(edges: str | Path | NDArray[Any] | Table, ids: Any) -> Arcs:
+def kept_columns(drop: Sequence[str], what: str) -> Pick:
+    """All columns but those in `drop`, each of which there is."""
+
+    def kept(names: list[str]) -> Sequence[str]:
+        strange = [name for name in drop if name not in names]
+        if strange:
+            raise InvalidInput(f"{what}: no column {strange[0]!r} to drop; the columns are {shown(', '.join(names))}")
+        return [name for name in names if name not in drop]
+
+    return kept
+
+
+def read_edges(
+    edges: str | Path | NDArray[Any] | Table, ids: Any, source: str | None = None, target: str | None = None
+) -> Arcs:
     """The columns `source` and `target`, or the only two there are, ids replaced by positions in the node table."""
     lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() == ".csv"
+    wanted = (source or "source", target or "target")
+    if wanted[0] == wanted[1]:
+        raise InvalidInput(f"edges: source and target are two columns, got {wanted[0]!r} for both")
 
     def ends(names: list[str]) -> Sequence[str]:
         if lines:
             _require_header(names, ids)
-        if {"source", "target"} <= set(names):
-            return ("source", "target")
-        if len(names) != 2:
-            raise InvalidInput(f"edges: the columns source and target are needed; got {shown(', '.join(names))}")
+        if set(wanted) <= set(names):
+            return wanted
+        if len(names) != 2 or source is not None or target is not None:
+            raise InvalidInput(
+                f"edges: the columns {wanted[0]} and {wanted[1]} are needed; got {shown(', '.join(names))}"
+            )
         return names
 
     columns = read_table(edges, "edges", ends)
@@ -83,66 +102,7 @@ def _positions(ends: Any, ids: Any, column: str) -> Ids:
     return found
 
 
-# Features, labels and splits
-
-
-def feature_columns(columns: Table, rows: int) -> Tensor:
-    """The remaining columns side by side, float32 [rows, d]."""
-    widths = [column.type.list_size if pa.types.is_fixed_size_list(column.type) else 1 for column in columns.values()]
-    x = np.empty((rows, sum(widths)), dtype=np.float32)
-    start = 0
-    for (name, column), width in zip(columns.items(), widths, strict=True):
-        x[:, start : start + width] = _feature_column(column, name).reshape(rows, width)
-        start += width
-    return torch.from_numpy(x)
-
-
-def _feature_column(column: Any, name: str) -> NDArray[np.float64]:
-    """Finite numbers [rows] or [rows * k], or an error that names the cell."""
-    if pa.types.is_fixed_size_list(column.type):
-        width, values = column.type.list_size, _numbers(column.flatten(), name)
-    elif pa.types.is_dictionary(column.type):
-        texts, codes = coded(column, name)
-        width, values = 1, _numbers(texts, name, codes)[codes]
-    else:
-        width, values = 1, _numbers(column, name)
-    bad = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
-    if bad.size:
-        raise InvalidInput(
-            f"nodes row {bad[0] // width}: feature {name!r} is {values[bad[0]]}; features must be finite"
-        )
-    return values
-
-
-def _numbers(column: Any, name: str, codes: Ids | None = None) -> NDArray[np.float64]:
-    """Numbers, or text that is a decimal number, as doubles; `codes`: where the texts stand in the table."""
-    if not is_text(column.type):
-        numbers = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
-        values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
-        return values.astype(np.float64)
-    try:
-        doubles: NDArray[np.float64] = column.cast(pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        place = _first_word(column)
-        row = place if codes is None else int(np.argmax(codes == place))
-        cell = shown(column[place]) or "empty"
-        raise InvalidInput(
-            f"nodes row {row}: feature {name!r} is {cell}, not a number; encode or drop the column"
-        ) from None
-    return doubles
-
-
-def _first_word(column: Any) -> int:
-    """The first place whose text is no number, of a column that has one."""
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            column[low:middle].cast(pa.float64())
-            low = middle
-        except pa.ArrowInvalid:
-            high = middle
-    return low
+# Labels and splits
 
 
 def classes_of(column: Any, where: str, classes: Sequence[int] | Sequence[str] | NDArray[Any] | None = None) -> Tensor:

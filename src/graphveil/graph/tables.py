@@ -43,6 +43,9 @@ BLOCK = 1 << 30
 
 TEXT = pa.large_string()
 
+MISSING = ("", "nan", "NaN", "<NA>", "NaT")
+"""What stands where there is nothing: no text, or what numpy and pandas write for a missing value."""
+
 MARK = "\0"
 """What no CSV file may hold, and so shows where it ends."""
 

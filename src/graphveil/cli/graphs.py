@@ -69,7 +69,7 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
     edges, nodes = given.public_edges, given.public_nodes
     if edges is None or nodes is None:
         raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
-    table = read_table(nodes, "public nodes")
+    table = read_table(nodes, "public nodes", encoding=given.encoding, dates=schema is not None)
     if schema is None and not classes:
         # Without classes to compare them with, labels are of no use.
         table = {key: column for key, column in table.items() if key not in (given.label or "label", "split")}
@@ -81,7 +81,7 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
         name=edges.stem,
         schema=schema,
         classes=range(classes) if schema is None else None,
-        **given.columns(),
+        **given.names(),
     )
 
 

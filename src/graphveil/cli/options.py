@@ -139,9 +139,21 @@ class GraphOptions:
     label: Annotated[str | None, typer.Option(help="Column of the node table with the labels; default: label.")] = None
     source: Annotated[str | None, typer.Option(help="Column of the edge table with the sources.")] = None
     target: Annotated[str | None, typer.Option(help="Column of the edge table with the targets.")] = None
+    weight: Annotated[
+        str | None, typer.Option(help="Column of the edge table with weights: 0 is no edge, others need --clean.")
+    ] = None
     drop: Annotated[list[str] | None, typer.Option(help="Column of the node table that is no feature. Repeatable.")] = (
         None
     )
+    encode: Annotated[
+        str | None,
+        typer.Option(help="auto: categories, truth values, dates and blanks become numbers; for public features."),
+    ] = None
+    categories: Annotated[
+        Path | None,
+        typer.Option(help='JSON file that declares columns: {"branch": ["Basel", "Bern"], "opened": "date?"}.'),
+    ] = None
+    encoding: Annotated[str, typer.Option(help="Of CSV files: utf-8, latin-1, cp1252, ...")] = "utf-8"
     directed: Directed = False
     clean: Annotated[
         bool,
@@ -172,13 +184,17 @@ class GraphOptions:
 
     def columns(self) -> dict[str, Any]:
         """Which column is what, as `Graph.from_edges` takes it."""
-        ends = {"source": self.source, "target": self.target}
-        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), **ends}
+        return {**self.names(), "encode": self.encode, "categories": self.categories}
+
+    def names(self) -> dict[str, Any]:
+        """The part of `columns` that is said of tables whose encoding is known."""
+        ends = {"source": self.source, "target": self.target, "weight": self.weight}
+        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), "encoding": self.encoding, **ends}
 
     @property
     def reads_tables(self) -> bool:
         """Whether something is said of the columns of tables."""
-        return any(self.columns().values())
+        return self.encoding != "utf-8" or any(value for key, value in self.columns().items() if key != "encoding")
 
     @property
     def names_private(self) -> bool:

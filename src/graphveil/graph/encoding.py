@@ -97,7 +97,7 @@ def suggested_column(name: str, column: Any) -> FeatureColumn:
     blank = len(cells) < len(texts)
     if not cells:
         raise InvalidInput(f"column {name!r} is empty; drop it (--drop {name})")
-    if all(map(_is_number, cells)):
+    if _are_numbers(cells):
         return FeatureColumn(name, blanks=blank, fitted=blank)
     if all(map(_DECIMAL_COMMA.fullmatch, cells)):
         raise InvalidInput(f"column {name!r} holds numbers with decimal commas, such as {cells[0]}; write points")
@@ -113,9 +113,9 @@ def suggested_column(name: str, column: Any) -> FeatureColumn:
     return FeatureColumn(name, Kind.CATEGORY, categories=tuple(sorted(cells)), fitted=True)
 
 
-def _is_number(text: str) -> bool:
+def _are_numbers(cells: list[str]) -> bool:
     try:
-        return bool(np.isfinite(pa.array([text]).cast(pa.float64())[0].as_py()))
+        return bool(np.isfinite(pa.array(cells, TEXT).cast(pa.float64()).to_numpy()).all())
     except pa.ArrowInvalid:
         return False
 

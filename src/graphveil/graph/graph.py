@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
+    from graphveil.graph.encoding import Declared
     from graphveil.graph.tables import Table
 
 
@@ -263,8 +264,8 @@ class Graph:
     @classmethod
     def from_edges(
         cls,
-        edges: str | Path | NDArray[Any] | Table | None,
-        nodes: str | Path | NDArray[Any] | Table,
+        edges: str | Path | NDArray[Any] | Table | Any | None,
+        nodes: str | Path | NDArray[Any] | Table | Any,
         *,
         undirected: bool = True,
         clean: bool = False,
@@ -273,40 +274,62 @@ class Graph:
         split: str = "split",
         source: str | None = None,
         target: str | None = None,
+        weight: str | None = None,
         drop: Sequence[str] = (),
+        encode: str | None = None,
+        categories: str | Path | Declared | None = None,
+        encoding: str = "utf-8",
         name: str = "graph",
         classes: Sequence[int] | Sequence[str] | None = None,
         schema: Schema | None = None,
     ) -> Graph:
-        """From two tables: CSV or Parquet files, structured arrays, or columns by name.
+        """From two tables: CSV or Parquet files, data frames (pandas, polars), structured arrays, or columns by name.
 
         edges: source and target ids in the columns of that name, or in the only two there are (also a plain [m, 2]
-        array); an undirected edge is listed once; None: no edges. nodes: the columns `id` (ints or strings), `label`
-        (ints or strings, mapped to sorted class ids; empty or -1 = unlabelled), maybe `split` (train, val, test or
-        empty), and features; `drop` names columns that are none.
+        array); an undirected edge is listed once; None: no edges. weight: a column in which 0 means that there is no
+        edge; other columns are not read. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
+        sorted class ids; empty, NaN or -1 = unlabelled), maybe `split` (train, val, test or empty), and features;
+        `drop` names columns that are none.
         Ids and labels are their exact text: 1 and 01 are two ids, and as labels in one column they are refused.
         classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
+        Features are finite numbers. categories declares what else columns hold (or a JSON file that does): a list of
+        categories, "truth" or "date", with a question mark where cells may be empty ("number?"). encode="auto" reads
+        that off the cells, which only units that leave features public allow. encoding: of CSV files.
         schema: that of a release, `release.schema`: columns and classes are found by its names and put in its order,
         whatever theirs is here, and labels may be missing.
         """
         # Arrow is loaded where tables are read: training needs none.
         from graphveil.graph.columns import class_names, classes_of, kept_columns, masks_of, node_ids, read_edges
-        from graphveil.graph.encoding import feature_columns, plain_columns
+        from graphveil.graph.encoding import encoded_columns, feature_columns, read_declared
         from graphveil.graph.tables import read_table, shown
 
+        if encode not in (None, "auto"):
+            raise InvalidInput(f"unknown encode={encode!r}; use auto, or declare columns with categories")
+        if schema is not None and (encode is not None or categories is not None or classes is not None):
+            raise InvalidInput(
+                "a schema says how columns and classes are read; leave encode, categories and classes out"
+            )
         known = schema or Schema((), ())
         id, label = id or known.id, label or known.label
-        table = read_table(nodes, "nodes", kept_columns(drop, "nodes"))
+        dates = any(each is not None for each in (encode, categories, schema))
+        table = read_table(nodes, "nodes", kept_columns(drop, "nodes"), encoding, dates)
         for column in (id, label) if classes is None and schema is None else (id,):
             if column not in table:
                 raise InvalidInput(f"nodes: no column {column!r}; the columns are {shown(', '.join(table))}")
         ids = node_ids(table[id])
-        arcs = Arcs.none(len(ids)) if edges is None else read_edges(edges, ids, source, target)
+        arcs = (
+            Arcs.none(len(ids))
+            if edges is None
+            else read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
+        )
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         features = {key: table[key] for key in table if key not in (id, label, split)}
-        columns = plain_columns(features) if schema is None else schema.columns
-        if schema is not None:
+        if schema is None:
+            declared = read_declared(categories) if isinstance(categories, str | Path) else categories or {}
+            columns = encoded_columns(features, declared, auto=encode == "auto")
+        else:
             schema.require_columns(list(features), "nodes: the table")
+            columns = schema.columns
         x = feature_columns(features, len(ids), columns)
         given = classes if schema is None else schema.classes
         y = classes_of(table[label], "nodes row", given) if label in table else torch.full((len(ids),), UNLABELLED)

@@ -314,6 +314,37 @@ class TestNames:
         gv.infer(release, backwards.random_split(), epsilon=1, delta=1e-5, ledger=book)
         assert len(book.entries()) == 1
 
+    @pytest.mark.parametrize(
+        "method",
+        [
+            gv.methods.Hearsay(),
+            gv.methods.Hearsay(channel="sums"),
+            gv.methods.Gap(epochs=2),
+            gv.methods.LpgNet(epochs=2),
+            gv.methods.PrivGraph(epochs=2),
+            gv.methods.Eclipse(epochs=2),
+            gv.methods.ProGap(epochs=2),
+        ],
+        ids=lambda method: f"{method.name()}",
+    )
+    @pytest.mark.parametrize("labels", ["none", "one class", "no column"])
+    def test_the_next_month_needs_no_labels(self, method: Method, labels: str) -> None:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        release = gv.train(here, method, noise=1, unit="edge", seed=0)
+        table = accounts(1)
+        given = {"none": [""] * 60, "one class": ["", "ok"] * 30, "no column": None}[labels]
+        nodes = {key: table[key] for key in table if key != "label"} | ({} if given is None else {"label": given})
+        there = gv.infer(release, Graph.from_edges(payments(1), nodes, schema=release.schema), noise=1, seed=1)
+        found = there.predictions()
+        assert found.ids == table["id"].tolist()
+        assert set(found.labels) <= {"fraud", "ok"}
+        assert there.certificate.provenance.sizes == (60, 2, 2)
+
+    def test_a_graph_without_names_may_be_without_labels_too(self, graph: Graph) -> None:
+        release = gv.train(graph, gv.methods.Hearsay(), noise=1, unit="edge", seed=0)
+        bare = replace(graph, y=torch.full_like(graph.y, -1), num_classes=0, name="next")
+        assert set(gv.infer(release, bare, noise=1, seed=1).predict().tolist()) <= set(range(graph.num_classes))
+
     def test_free_predictions_go_by_name_too(self) -> None:
         here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
         release = gv.train(here, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)

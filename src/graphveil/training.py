@@ -103,7 +103,7 @@ def infer(
     means = _Means(seed, secure, ledger, compute)
     # The ledger knows the graph as it was given to it, in whatever order its columns stand.
     state, certificate = _run(known, method, serve, terms, means, (release.certificate,), counted=graph)
-    return _released(method, state, certificate, known)
+    return replace(_released(method, state, certificate, known), threshold=release.threshold)
 
 
 def release_graph(

@@ -145,9 +145,8 @@ def test_a_graph_that_the_model_did_not_see_has_no_training_nodes(tables: tuple[
     assert "alone" not in run("infer", model, *mine, "--split", "none").stdout
 
 
-def test_infer_refuses_before_it_reads(tables: tuple[str, str], tmp_path: Path) -> None:
+def test_infer_refuses_before_it_reads(tmp_path: Path) -> None:
     for words, said in (
-        (("--nodes", tables[1]), "--nodes needs --edges"),
         (("--out", str(tmp_path)), "is a folder"),
         (("--out", str(tmp_path / "file" / "labels.csv")), "cannot be written"),
     ):
@@ -181,7 +180,7 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert "epsilon 0 beyond the certificate" in free.stdout
     assert len(out.read_text().splitlines()) == 13
     assert run("infer", model, *mine, "--out", str(out)).exit_code == 0
-    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["node", *(f"n{i}" for i in range(12))]
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["id", *(f"n{i}" for i in range(12))]
     paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
     assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
     # The weights that come with the predictions were trained on the same edges.

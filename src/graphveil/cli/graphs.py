@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from graphveil.cli.options import GraphOptions
     from graphveil.graph.graph import Graph
     from graphveil.graph.schema import Schema
+    from graphveil.graph.tables import Table
 
 
 def graph_of(given: GraphOptions) -> Graph:
@@ -32,7 +33,8 @@ def private_graph(given: GraphOptions, split: str | None, schema: Schema | None 
     if given.dataset is not None:
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
     graph = _own_graph(given, schema)
-    if graph.split != "none" or split in (None, "none"):
+    unlabelled = schema is not None and bool((graph.y < 0).all())
+    if graph.split != "none" or split in (None, "none") or unlabelled:
         return graph
     return drawn(graph, split, given.split_seed)
 
@@ -59,6 +61,18 @@ def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
         schema=schema,
         **given.columns(),
     )
+
+
+def node_table(given: GraphOptions, schema: Schema | None) -> Table:
+    """The user's node table alone, its ids in the column that the release knows."""
+    from graphveil.graph.columns import kept_columns
+    from graphveil.graph.tables import read_table
+
+    assert given.nodes is not None
+    table = dict(read_table(given.nodes, "nodes", kept_columns(given.drop or (), "nodes"), given.encoding, dates=True))
+    if schema is not None and given.id is not None and given.id in table:
+        table[schema.id] = table.pop(given.id)
+    return table
 
 
 def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Graph:

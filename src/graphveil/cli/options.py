@@ -23,6 +23,9 @@ MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a met
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
+Threshold = Annotated[
+    str | None, typer.Option(metavar="CLASS=CHANCE", help="Name a class from this chance on: fraud=0.2.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +13,8 @@ from torch import Tensor
 from graphveil.core import InvalidInput, State, Unsupported
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
+from graphveil.graph.lineage import names_digest
+from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.release.certificate import Certificate
 
@@ -50,7 +54,27 @@ def matched(certificate: Certificate, graph: Graph) -> Graph:
             "which they stand. See that it is the order of the training",
             stacklevel=4,
         )
-    return graph
+        return graph
+    sizes = certificate.provenance.sizes
+    # A graph without names may show fewer classes, or none.
+    return replace(graph, num_classes=sizes[2]) if sizes and graph.num_classes < sizes[2] else graph
+
+
+def later(method: Method) -> str:
+    """What predictions will need one day, in words: for the nodes of the training, and for another graph."""
+    if method.reads.public_nodes:
+        return "predictions are for nodes of public graphs: their features and edges, which get no protection"
+    if method.reads.outside_training:
+        return "predictions read the features of nodes outside training and the edges among them, for free"
+    if not method.reads.stored:
+        return "predictions read a node's own columns, of any graph, for free: the node table is enough"
+    own = "predictions for these nodes are part of the release"
+    if type(method).serve is Method.serve:
+        return f"{own}; another graph, such as next month's, needs a training of its own"
+    return (
+        f"{own}; another graph, such as next month's, needs its edges, the same columns by name and a budget of its "
+        "own (infer --epsilon). It may be without labels: then all nodes speak by belief"
+    )
 
 
 def scores(
@@ -73,6 +97,39 @@ def scores(
         public = predicted_graph(method, certificate, subject, trained)
         return method.logits(state, public.x, public.adj)
     return _alone(method, state, subject, np.arange(subject.num_nodes))
+
+
+def scored_table(method: Method, state: State, certificate: Certificate, nodes: Any) -> tuple[list[str], Tensor]:
+    """Ids and scores [n, c] of the nodes of a table, without any edge."""
+    schema = certificate.schema
+    if schema is None:
+        raise InvalidInput("this release keeps no names of columns, so that no table can be read by it; give a graph")
+    if method.reads.stored:
+        ids = _same_ids(certificate, schema, nodes)
+        return ids, method.logits(state, Tensor(), Csr.empty(0))
+    if method.reads.outside_training or method.reads.public_nodes:
+        raise InvalidInput(f"{method.name()} reads {method.reads.value}: give the graph, not its nodes alone")
+    graph = Graph.from_edges(None, nodes, schema=schema)
+    return graph.ids.to_pylist(), scores(method, state, certificate, graph, None)
+
+
+def _same_ids(certificate: Certificate, schema: Schema, nodes: Any) -> list[str]:
+    """The ids of a node table, if they are those of the run in their order: predictions were released by row."""
+    from graphveil.graph.columns import node_ids
+    from graphveil.graph.tables import read_table
+
+    def only_ids(names: list[str]) -> list[str]:
+        if schema.id not in names:
+            raise InvalidInput(f"nodes: no column {schema.id!r}, which had the ids in training")
+        return [schema.id]
+
+    ids: list[str] = node_ids(read_table(nodes, "nodes", only_ids)[schema.id]).to_pylist()
+    if names_digest(ids) != certificate.provenance.ids_digest:
+        raise InvalidInput(
+            f"the {len(ids):,} ids of this table are not those of the training, {certificate.provenance.sizes[0]:,} in "
+            "their order: predictions were released for those rows. Give the node table of the training as it was"
+        )
+    return ids
 
 
 def predicted_graph(method: Method, certificate: Certificate, graph: Graph, trained: Graph | None) -> Graph:

@@ -28,6 +28,13 @@ _MOST_NOISE = 1e9
 """More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
 
 
+WEAK_EPSILON = 10.0
+"""Above it a guarantee is given and hardly protects: the odds may change by more than 22,000."""
+
+_READABLE_EPSILON = 20.0
+"""Up to it the odds are written out."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What is asked for: who is protected, how well, and by whose proof. Epsilon or noise, never both."""
@@ -89,6 +96,27 @@ def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Readi
 def default_delta(num_nodes: int) -> float:
     """The largest power of ten that is at most 1/(10 n) and at most 1e-5."""
     return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
+
+
+def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str]:
+    """What numbers that are allowed, and protect hardly anybody, mean in words."""
+    found = []
+    if epsilon is not None and WEAK_EPSILON < epsilon < math.inf:
+        found.append(
+            f"epsilon {epsilon:.4g} is hardly a protection: it lets even odds about one unit become "
+            f"{_odds(epsilon)} : 1; below 1 is strong, and above {WEAK_EPSILON:g} a name more than a guarantee"
+        )
+    if nodes is not None and delta > 1 / nodes:
+        found.append(
+            f"delta {delta:.3g} is above 1/n = {1 / nodes:.3g}: to publish somebody's whole record at random would "
+            f"meet it; take at most {default_delta(nodes):g}"
+        )
+    return found
+
+
+def _odds(epsilon: float) -> str:
+    """e^epsilon, in full where that can be read."""
+    return f"{math.exp(epsilon):,.0f}" if epsilon < _READABLE_EPSILON else f"e^{epsilon:.4g}"
 
 
 def _sealed(method: Method, graph: Graph, adjacency: Adjacency, learns: bool) -> tuple[Public, Sealed]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphveil.cli.output import say
+
 if TYPE_CHECKING:
     from graphveil.cli.options import GraphOptions
     from graphveil.graph.graph import Graph
@@ -51,16 +53,18 @@ def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
         return gv.open_packed(given.packed)
     if given.edges is None or given.nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
-    name, undirected = given.edges.stem, not given.directed
-    return gv.Graph.from_edges(
+    graph = gv.Graph.from_edges(
         given.edges,
         given.nodes,
-        undirected=undirected,
+        undirected=not given.directed,
         clean=given.clean,
-        name=name,
+        name=given.edges.stem,
         schema=schema,
         **given.columns(),
     )
+    if given.clean:
+        say(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
+    return graph
 
 
 def node_table(given: GraphOptions, schema: Schema | None) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import typer.core
+from graphveil.cli.options import OnceCommand
 
 if TYPE_CHECKING:
     from graphveil.methods.bases.method import Method
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
 
 
-class MethodCommand(typer.core.TyperCommand):
+class MethodCommand(OnceCommand):
     """A command whose first argument is a method; that method's hyper-parameters are flags of the command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -38,6 +38,8 @@ def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[st
             if flag.startswith("--") and flag not in options and name is not None:
                 raise core.InvalidInput(f"no option {flag}; hyper-parameters of {name}: {', '.join(known)}")
             rest.append(word)
+        elif known[flag] in given:
+            raise core.InvalidInput(f"{flag} is given twice; give it once")
         else:
             given[known[flag]] = value or next(words, "")
     return rest, given

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from graphveil.cli.graphs import private_graph
-from graphveil.cli.options import AsJson, LedgerGraphOptions, Unit, grouped
+from graphveil.cli.options import App, AsJson, LedgerGraphOptions, Unit, grouped
 from graphveil.cli.output import print_rows, require_files, say
 
-app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+app = App(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 
 
 @app.command("open")

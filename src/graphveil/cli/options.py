@@ -12,12 +12,15 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
+import typer.core
 
 if TYPE_CHECKING:
     from graphveil.runtime.compute import Compute
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
@@ -26,8 +29,35 @@ Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or pub
 Threshold = Annotated[
     str | None, typer.Option(metavar="CLASS=CHANCE", help="Name a class from this chance on: fraud=0.2.")
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace the release that is in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+
+
+class OnceCommand(typer.core.TyperCommand):
+    """A command that refuses an option that is given twice, of which one would be forgotten without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As usual; an option that may be repeated says so."""
+        from graphveil.core import InvalidInput
+
+        _, _, order = self.make_parser(ctx).parse_args([*args])
+        single = [
+            param for param in order if param.param_type_name == "option" and not getattr(param, "multiple", False)
+        ]
+        twice = [param.opts[0] for place, param in enumerate(single) if param in single[:place]]
+        if twice:
+            raise InvalidInput(f"{twice[0]} is given twice; give it once")
+        return super().parse_args(ctx, args)
+
+
+class App(typer.Typer):
+    """A family of commands, each of which takes an option once."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[typer.core.TyperCommand] | None = None, **more: Any
+    ) -> Callable[[C], C]:
+        return super().command(name, cls=cls or OnceCommand, **more)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

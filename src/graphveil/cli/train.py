@@ -11,10 +11,12 @@ import typer
 from graphveil.cli.graphs import graph_of, node_table, private_graph, public_graph
 from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method
 from graphveil.cli.options import (
+    App,
     AsJson,
     BudgetOptions,
     Directed,
     EdgesGraphOptions,
+    Force,
     GraphOptions,
     InferBudgetOptions,
     InferGraphOptions,
@@ -28,14 +30,23 @@ from graphveil.cli.options import (
     Unit,
     grouped,
 )
-from graphveil.cli.output import json_text, print_json, progress, require_files, require_release, require_space, say
+from graphveil.cli.output import (
+    json_text,
+    print_json,
+    progress,
+    require_files,
+    require_release,
+    require_space,
+    require_vacant,
+    say,
+)
 
 if TYPE_CHECKING:
     from graphveil.graph.graph import Graph
     from graphveil.release.predictions import Predictions
     from graphveil.release.release import Release
 
-app = typer.Typer()
+app = App()
 
 
 @app.command(cls=MethodCommand, epilog=HYPER)
@@ -56,12 +67,13 @@ def account(
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
     from graphveil.graph.sealing import Public
-    from graphveil.planning import Terms, planned
+    from graphveil.planning import Terms, cautions, planned
 
     made = build_method(method, context.obj)
     sizes = Public.blank(nodes, features, classes, not directed, train)
     found = planned(made, sizes, Terms(unit, reading=reading, **vars(budget)))
     plan = found.plan
+    warned = cautions(found.epsilon, found.delta, nodes) if plan.steps else []
     answer = {
         "method": made.name(),
         "unit": plan.adjacency.unit.value,
@@ -73,6 +85,7 @@ def account(
         "steps": [step.describe() for step in plan.steps],
         "refuted": list(plan.refuted),
         "assumes": list(plan.assumes),
+        "warnings": warned,
     }
     if as_json:
         print_json(answer)
@@ -85,6 +98,8 @@ def account(
         say(f"assumes    {item}")
     for reason in plan.refuted:
         say(f"REFUTED    {reason}")
+    for caution in warned:
+        say(f"WARNING    {caution}")
 
 
 @app.command(cls=MethodCommand, epilog=HYPER)
@@ -103,6 +118,7 @@ def train(
         bool, typer.Option("--keep-ids", help="Keep the ids in the release: whoever gets it sees them.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    force: Force = False,
     record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
     summary: Annotated[
         Path | None, typer.Option(help="File for a page of the run (scores included): not into the release's folder.")
@@ -114,6 +130,7 @@ def train(
     """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
     import graphveil as gv
     from graphveil.bench.record import Stopwatch, record_of
+    from graphveil.planning import cautions, default_delta
     from graphveil.release.keeping import accountable
     from graphveil.release.serving import later
     from graphveil.runtime.distributed import joined
@@ -125,7 +142,7 @@ def train(
     with accountable() as so_far:
         with joined() as crew, progress(quiet or not crew.first), workers.compute().used():
             if crew.first:
-                require_release(out)
+                require_release(out, force)
                 require_files(out, record, summary, spending.ledger)
             graph = graph_of(source)
             if crew.first:
@@ -135,6 +152,9 @@ def train(
                 raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
             if crew.first and not as_json:
                 say(f"later: {later(made)}")
+                delta = default_delta(graph.num_nodes) if budget.delta is None else budget.delta
+                for caution in cautions(budget.epsilon, delta, graph.num_nodes):
+                    say(f"WARNING: {caution}")
             means = spending.arguments(counted=crew.first)
             with Stopwatch() as watch:
                 release = gv.train(graph, made, unit=unit, reading=reading, **vars(budget), **means)
@@ -170,6 +190,7 @@ def release_graph(
     source: EdgesGraphOptions,
     spending: SpendingOptions,
     format: Annotated[str, typer.Option(help="Of the edge list: parquet or csv.")] = "parquet",
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -186,6 +207,7 @@ def release_graph(
 
     made, kind = build_method(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
+    require_vacant(out, force)
     require_room(out)
     require_files(out, spending.ledger)
     with accountable() as so_far:

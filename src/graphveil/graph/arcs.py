@@ -110,6 +110,17 @@ class Arcs:
             arcs = arcs.both_ways()
         return arcs.select(np.unique(arcs.keys, return_index=True)[1])
 
+    def repairs(self, undirected: bool) -> str:
+        """What `cleaned` drops of a list that names each edge once, in words; empty if nothing."""
+        loops = int((self.sources == self.targets).sum())
+        rest = self.select(self.sources != self.targets)
+        if undirected:
+            low, high = np.minimum(rest.sources, rest.targets), np.maximum(rest.sources, rest.targets)
+            rest = replace(rest, sources=low, targets=high)
+        repeats = len(rest.sources) - len(np.unique(rest.keys))
+        words = [f"{loops:,} self-loops"] * bool(loops) + [f"{repeats:,} repeated edges"] * bool(repeats)
+        return f"{' and '.join(words)} of {len(self.sources):,} rows" if words else ""
+
     def both_ways(self) -> Arcs:
         """Every arc, then every arc turned round."""
         sources = np.concatenate([self.sources, self.targets])

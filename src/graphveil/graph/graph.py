@@ -69,7 +69,8 @@ class Graph:
     A split deals out ids, whether or not there is a record behind them: blank and unlabelled ids are in the masks.
     split_reads_labels: the split was drawn by looking at labels. every_id_present, degrees: what the data holder states
     of the fixed population, see `with_every_id_present` and `with_degrees`.
-    schema: the names of columns and classes, which a graph from tables has; ids: Arrow text [n], of such a graph.
+    schema: the names of columns and classes, which a graph from tables has; ids: Arrow text [n], of such a graph;
+    cleaned: what was dropped from its edges, in words.
     """
 
     x: Tensor
@@ -90,6 +91,7 @@ class Graph:
     degrees: Ids | None = None
     schema: Schema | None = None
     ids: Any = None
+    cleaned: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.adj, Csr) and self.adj.origin is not None:
@@ -337,7 +339,8 @@ class Graph:
         masks = masks_of(table[split], "nodes row") if split in table else None
         lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
         made = cls._assemble(x, adj, y, undirected, name, masks, len(names), lineage)
-        return replace(made, schema=Schema(tuple(map(str, names)), columns, id, label), ids=ids)
+        words = arcs.repairs(undirected) if clean else ""
+        return replace(made, schema=Schema(tuple(map(str, names)), columns, id, label), ids=ids, cleaned=words)
 
     @classmethod
     def _assemble(

@@ -29,6 +29,7 @@ from graphveil.core import (
 from graphveil.graph.graph import Graph
 from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method
+from graphveil.planning import cautions
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.folders import CARD
@@ -328,7 +329,12 @@ class Certificate:
                     f"{_UNTRACED}: if it came from `infer`, or was trained on a released graph, more was revealed than "
                     f"is said here; take it for unprotected unless you know how it was made{which}"
                 )
-        return found
+        return found + self.cautions()
+
+    def cautions(self) -> list[str]:
+        """What an epsilon or a delta that protects hardly anybody means."""
+        sizes = self.provenance.sizes
+        return cautions(self.epsilon, self.delta, sizes[0] if sizes else None) if self.plan.steps else []
 
     def to_json(self) -> str:
         """Machine-readable form; `from_json` inverts it."""
@@ -485,8 +491,14 @@ def described_method(method: Method) -> str:
     return json.dumps(method.describe(), sort_keys=True)
 
 
-def require_card(body: bytes, card: str, certificate: Certificate) -> None:
-    """The card in the file is the one that follows from it; the first version worded assumptions otherwise."""
+def require_card(body: bytes, card: str, certificate: Certificate, version: int = SCHEMA) -> None:
+    """The card in the file is the one that follows from it; earlier versions worded assumptions otherwise.
+
+    They did not warn of weak numbers either.
+    """
+    if version < SCHEMA:
+        unsaid = {f"  WARNING     {caution}" for caution in certificate.cautions()}
+        card = "\n".join(line for line in card.split("\n") if line not in unsaid)
     stated, due = body, f"{card}\n".encode()
     if not certificate.provenance.traced:
         stated, due = (b"\n".join(_settled_words(words)) for words in (stated, due))

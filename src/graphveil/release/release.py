@@ -305,7 +305,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     }
     said = {**described, "method": discover.current_method(described["method"])}
     require_agreement(said, stated, f"{folder / 'release.json'}")
-    require_card(contents[CARD], made.card(), certificate)
+    require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
 
 

@@ -22,6 +22,10 @@ _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
 
 
+_OUTSIDE_DATA = {"name", "split", "split's ids"}
+"""Differences that two forms of the same data may show."""
+
+
 def cost(method: Method, certificate: Certificate) -> str:
     """What a prediction reads and what that costs, in words."""
     what, private = method.reads.value, "x" in certificate.plan.adjacency.private
@@ -185,12 +189,25 @@ def _held_out(method: Method, state: State, graph: Graph) -> Tensor:
 
 
 def _require_same_nodes(method: Method, certificate: Certificate, graph: Graph) -> None:
-    if strange := certificate.differences(graph):
+    strange = certificate.differences(graph)
+    if not strange:
+        return
+    origin = certificate.provenance
+    said = (
+        f"{method.name()} released predictions for {origin.dataset!r} as it was, and {graph.name!r} differs in "
+        f"{strange}"
+    )
+    free = "call predict() without a graph (on the command line, leave it out), which is free"
+    same_ids = bool(origin.ids_digest) and origin.ids_digest == graph.ids_digest()
+    if set(strange.split(", ")) <= _OUTSIDE_DATA or same_ids or graph.name == origin.dataset:
         raise Unsupported(
-            f"{method.name()} released predictions for {certificate.provenance.dataset!r} as it was, and "
-            f"{graph.name!r} differs in {strange}; for another graph call graphveil.infer(release, graph, "
-            "epsilon=...), which spends that graph's budget"
+            f"{said}. As far as that can be told it is the same graph, whose predictions are in the release: {free}. "
+            "To spend on it again would reveal more about it"
         )
+    raise Unsupported(
+        f"{said}. For the nodes of the training {free}; a graph of other data needs graphveil.infer(release, graph, "
+        "epsilon=...), which spends that graph's own budget"
+    )
 
 
 def _require_same_training(certificate: Certificate, graph: Graph, known: Graph | None) -> None:

@@ -49,7 +49,8 @@ def test_what_cells_look_like(values: Any, expected: FeatureColumn) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ([f"text {k}" for k in range(300)], "300 different texts.*an id or free text"),
+        ([f"text {k}" for k in range(300)] * 3, "300 different texts.*an id or free text"),
+        ([f"text {k}" for k in range(30)], "30 different texts.*an id or free text"),
         (["", ""], "is empty; drop it"),
         (["1,5", "2,25"], "decimal commas, such as 1,5; write points"),
     ],

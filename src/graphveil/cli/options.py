@@ -304,3 +304,11 @@ class LedgerGraphOptions(GraphOptions):
     split_reads_labels: Literal[False] = False
     every_id_present: Literal[False] = False
     population_degrees: None = None
+
+
+@dataclass(frozen=True)
+class CheckGraphOptions(LedgerGraphOptions):
+    """The tables to look at."""
+
+    dataset: None = None
+    packed: None = None

@@ -68,7 +68,16 @@ def read_edges(
 
     weight: a column of which 0 means that there is no edge; other weights than 1 are refused unless cleaned away.
     """
-    lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() == ".csv"
+    columns = dict(read_table(edges, "edges", edge_columns(edges, ids, source, target, weight), encoding))
+    there = None if weight is None else _weighted(columns.pop(weight), weight, clean)
+    sources, targets = (_positions(column, ids, name) for name, column in columns.items())
+    arcs = Arcs(sources, targets, len(ids), "edges row", ids)
+    return arcs if there is None else arcs.select(there)
+
+
+def edge_columns(edges: Any, ids: Any, source: str | None, target: str | None, weight: str | None) -> Pick:
+    """The columns of an edge table that are read: both ends, and the weights if they are named."""
+    lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() in (".csv", ".tsv")
     wanted = (source or "source", target or "target")
     if wanted[0] == wanted[1]:
         raise InvalidInput(f"edges: source and target are two columns, got {wanted[0]!r} for both")
@@ -86,11 +95,7 @@ def read_edges(
             )
         return names
 
-    columns = dict(read_table(edges, "edges", ends, encoding))
-    there = None if weight is None else _weighted(columns.pop(weight), weight, clean)
-    sources, targets = (_positions(column, ids, name) for name, column in columns.items())
-    arcs = Arcs(sources, targets, len(ids), "edges row", ids)
-    return arcs if there is None else arcs.select(there)
+    return ends
 
 
 def _weighted(column: Any, name: str, clean: bool) -> NDArray[np.bool_]:
@@ -123,18 +128,24 @@ def _require_header(names: list[str], ids: Any) -> None:
 
 def _positions(ends: Any, ids: Any, column: str) -> Ids:
     """Where each id stands in the node table, int64 [m]."""
-    texts, codes = coded(ends, f"edges: column {column!r}: ids")
-    places = pc.index_in(texts, value_set=ids).fill_null(-1).to_numpy().astype(np.int64)
-    found: Ids = places[codes]
+    found = places(ends, ids, column)
     strangers = np.flatnonzero(found < 0)
     if strangers.size:
         row = int(strangers[0])
-        name = shown(texts[codes[row]])
+        name = shown(ends[row]) if ends[row].is_valid else ""
         raise InvalidInput(
             f"edges row {row}: {column} {name} is not in the node table; add the node"
             if name
             else f"edges row {row}: {column} is empty; every edge has two ends"
         )
+    return found
+
+
+def places(ends: Any, ids: Any, column: str) -> Ids:
+    """Where each id stands in the node table, int64 [m]; -1 where it does not."""
+    texts, codes = coded(ends, f"edges: column {column!r}: ids")
+    known = pc.index_in(texts, value_set=ids).fill_null(-1).to_numpy().astype(np.int64)
+    found: Ids = known[codes]
     return found
 
 

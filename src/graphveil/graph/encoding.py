@@ -26,6 +26,9 @@ from graphveil.runtime.untrusted import MOST_TEXT, plain_json, read_plain
 MOST_CATEGORIES = 256
 """Different texts of a column that are taken for categories; more look like an id or free text."""
 
+FEW_CATEGORIES = 20
+"""So many may be categories in whatever small table; beyond, they must recur: twice on average."""
+
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 _YEAR = 365.2425 * 86400e6
 """Microseconds."""
@@ -105,7 +108,7 @@ def suggested_column(name: str, column: Any) -> FeatureColumn:
         return FeatureColumn(name, Kind.TRUTH, blanks=blank, fitted=True)
     if _microseconds(pa.array(cells, TEXT)) is not None:
         return FeatureColumn(name, Kind.DATE, blanks=blank, fitted=True)
-    if len(cells) > MOST_CATEGORIES:
+    if len(cells) > min(MOST_CATEGORIES, max(FEW_CATEGORIES, len(column) // 2)):
         raise InvalidInput(
             f"column {name!r} holds {len(cells):,} different texts, such as {shown(cells[0])!r}: an id or free text? "
             f"Drop it (--drop {name}), or declare its categories (--categories)"

@@ -499,6 +499,12 @@ class TestCommandLine:
         tables["public-nodes"].write_text(tables["public-nodes"].read_text().replace("a,b,c", "a,b,d"))
         assert "no column 'c', and has others: 'd'" in str(self.train(tables).exception)
 
+    def test_a_public_graph_without_names_stands_in_the_order_of_the_private_one(self, tables: dict[str, Path]) -> None:
+        graph = Graph.from_edges(tables["edges"], tables["nodes"])
+        public = Graph.from_edges(tables["public-edges"], tables["public-nodes"], classes=["x", "y", "z"])
+        nameless = replace(public, schema=None, ids=None)
+        assert beside(graph.with_public(nameless)).schema == graph.schema
+
     def test_columns_of_the_public_graph_go_by_name(self, tables: dict[str, Path]) -> None:
         as_given = json.loads(self.train(tables, "--json").stdout)
         lines = [line.split(",") for line in tables["public-nodes"].read_text().splitlines()]

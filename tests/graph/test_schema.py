@@ -118,6 +118,23 @@ def test_columns_are_chosen_by_name() -> None:
         Graph.from_edges(ends, renamed, **{**chosen, "target": "too"})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        FeatureColumn("a", Kind.CATEGORY, categories=("y", "x")),
+        FeatureColumn("a", Kind.CATEGORY, categories=("x", "z")),
+        FeatureColumn("a", size=2),
+        FeatureColumn("a", Kind.DATE, blanks=True),
+    ],
+)
+def test_another_encoding_of_the_same_width_is_another(other: FeatureColumn) -> None:
+    ours = Schema((), (FeatureColumn("a", Kind.CATEGORY, categories=("x", "y"), fitted=True),))
+    with pytest.raises(InvalidInput, match="the graph encodes 'a' otherwise than the model's training did"):
+        ours.order_of(Schema((), (other,)), "the graph")
+    declared = Schema((), (FeatureColumn("a", Kind.CATEGORY, categories=("x", "y")),))
+    assert ours.order_of(declared, "the graph").tolist() == [0, 1]
+
+
 def test_a_schema_survives_its_text() -> None:
     schema = Schema(
         ("a", "ü"),

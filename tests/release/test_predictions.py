@@ -229,6 +229,21 @@ class TestCommandLine:
         assert np.mean(hits) > 0.8
         assert len(gv.Ledger(book).entries()) == 1
 
+    def test_where_labels_are_private_no_split_tells_whether_there_are_any(
+        self, mine: dict[str, Path], tmp_path: Path
+    ) -> None:
+        """With a single labelled account or with none, the split is drawn, or refused, in the same way by its ids."""
+        from graphveil.cli.graphs import private_graph
+        from graphveil.cli.options import InferGraphOptions
+
+        model = self.model(mine, tmp_path / "model", method="mlp")
+        source = InferGraphOptions(edges=mine["--edges"], nodes=mine["--nodes"])
+        schema = gv.load(model).schema
+        (tmp_path / "accounts.csv").write_text(written(accounts() | {"label": [""] * 60}))
+        assert private_graph(source, "random", schema, labels_are_public=True).split == "none"
+        with pytest.raises(InvalidInput, match="leaves no labelled node"):
+            private_graph(source, "random", schema, labels_are_public=False)
+
     def test_training_says_first_what_will_be_needed(self, mine: dict[str, Path]) -> None:
         given = [word for pair in mine.items() for word in pair]
         done = self.run("train", "hearsay", *given, "--unit", "edge", "--epsilon", 1, "--seed", 0)

@@ -22,10 +22,13 @@ def graph_of(given: GraphOptions) -> Graph:
     return _stated(graph, given)
 
 
-def private_graph(given: GraphOptions, split: str | None, schema: Schema | None = None) -> Graph:
+def private_graph(
+    given: GraphOptions, split: str | None, schema: Schema | None = None, labels_are_public: bool = False
+) -> Graph:
     """A named dataset, or the user's own tables or packed graph (split as asked unless they say how).
 
-    schema: that of a release, by whose names the tables are read.
+    schema: that of a release, by whose names the tables are read. Where labels are public, a graph without any is not
+    split: nobody could be scored. Elsewhere the split, which is public, must not tell whether somebody has one.
     """
     import graphveil as gv
     from graphveil.datasets.source import drawn
@@ -35,7 +38,7 @@ def private_graph(given: GraphOptions, split: str | None, schema: Schema | None 
     if given.dataset is not None:
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
     graph = _own_graph(given, schema)
-    unlabelled = schema is not None and bool((graph.y < 0).all())
+    unlabelled = labels_are_public and bool((graph.y < 0).all())
     if graph.split != "none" or split in (None, "none") or unlabelled:
         return graph
     return drawn(graph, split, given.split_seed)

@@ -300,7 +300,10 @@ def _subject(loaded: Release, source: InferGraphOptions, spends: bool) -> Any:
         raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
     if source.nodes is not None and source.edges is None and not spends:
         return node_table(source, loaded.schema)
-    return private_graph(source, source.split, loaded.schema) if source.names_private else None
+    if not source.names_private:
+        return None
+    labels_are_public = "y" not in loaded.certificate.plan.adjacency.private
+    return private_graph(source, source.split, loaded.schema, labels_are_public)
 
 
 def _spent(release: Release, graph: Graph) -> str:

@@ -91,6 +91,8 @@ def check(
 
     With the schema of a release: whether its model can predict for them.
     """
+    if schema is not None and (encode is not None or categories is not None):
+        raise InvalidInput("a schema says how tables are read; leave encode and categories out")
     found, known = Findings(), schema or Schema((), ())
     id, label = id or known.id, label or known.label
     try:

@@ -557,7 +557,7 @@ class Graph:
             )
         name = f"{public.name}-public" if public.name == self.name else public.name
         kept = self if self.split != "none" else self._with_ids([np.arange(self.num_nodes), *_NOBODY], "all train")
-        return replace(kept, public_graph=replace(public, num_classes=self.num_classes, name=name))
+        return replace(kept, public_graph=replace(public, num_classes=self.num_classes, name=name, schema=self.schema))
 
     def split_public(
         self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False, exchanged: bool = False

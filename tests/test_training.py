@@ -345,6 +345,17 @@ class TestNames:
         bare = replace(graph, y=torch.full_like(graph.y, -1), num_classes=0, name="next")
         assert set(gv.infer(release, bare, noise=1, seed=1).predict().tolist()) <= set(range(graph.num_classes))
 
+    def test_more_names_than_a_release_can_keep_are_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
+        words = {f"{'w' * 200}{k}": np.ones(60) for k in range(5000)}
+        here, book = Graph.from_edges(payments(), accounts() | words).random_split(), Ledger(tmp_path / "ledger.db")
+        book.open(here, "edge", epsilon=2, delta=1e-5)
+        with pytest.raises(InvalidInput, match="give many features as one two-dimensional column"):
+            gv.train(here, gv.methods.Hearsay(), epsilon=1, delta=1e-5, unit="edge", ledger=book)
+        assert book.entries() == []
+        several = dict(list(words.items())[:4000])
+        kept = Graph.from_edges(payments(), accounts() | several).random_split()
+        gv.load(gv.train(kept, gv.methods.Mlp(epochs=1), epsilon=1, unit="edge").save(tmp_path / "model"))
+
     def test_free_predictions_go_by_name_too(self) -> None:
         here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
         release = gv.train(here, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)

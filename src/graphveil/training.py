@@ -37,8 +37,12 @@ from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
+from graphveil.runtime.untrusted import MOST_TEXT
 
 T = TypeVar("T")
+
+_MOST_NAMES = MOST_TEXT // 4
+"""Bytes of names that a release may keep: its file takes them twice as long, beside the rest."""
 
 
 def train(
@@ -185,6 +189,7 @@ def _run(
         source = means.source()
         origin = _provenance(graph, made, source, means.seed)
         certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)
+        _require_storable(certificate)
         # Edges that a release has told are paid for.
         ledger = None if origin.released else means.ledger
         entry = _reserved(ledger, counted or graph, certificate, method)
@@ -217,6 +222,16 @@ def _require_declared(graph: Graph, adjacency: Adjacency) -> None:
         raise Unsupported(
             f"the encoding of {listed(read)} was read off the features, which unit {adjacency.unit.value} protects: "
             "declare what these columns hold (--categories FILE, categories=), from what anybody may know"
+        )
+
+
+def _require_storable(certificate: Certificate) -> None:
+    """The names fit into the file that will hold them: a release that nobody can load must not be paid for."""
+    size = sum(len(one.provenance.schema) for one in certificate.ancestry)
+    if size > _MOST_NAMES:
+        raise InvalidInput(
+            f"the names of columns, classes and categories take {size:,} bytes, and a release keeps {_MOST_NAMES:,}; "
+            "give many features as one two-dimensional column, or drop some"
         )
 
 

@@ -84,9 +84,10 @@ def test_ids_that_are_not_those_of_the_run_are_refused(hearsay: gv.Release, tmp_
     from graphveil.runtime.folders import MANIFEST, write_public
 
     folder = hearsay.with_ids().save(tmp_path / "model")
-    for ids in (IDS[::-1], IDS[:-1], [*IDS[:-1], 7], [*IDS[:-1], "a\nb"]):
+    bodies = ["".join(json.dumps(each) + "\n" for each in ids) for ids in (IDS[::-1], IDS[:-1], [*IDS[:-1], 7])]
+    for body in (*bodies, "", "[" * 100_000, "\ud800"):
         contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST}
-        contents["ids.jsonl"] = "".join(json.dumps(each) + "\n" for each in ids).encode()
+        contents["ids.jsonl"] = body.encode(errors="surrogatepass")
         write_public(tmp_path / "other", contents, SCHEMA, require_replaceable)
         with pytest.raises(Tampered, match="ids"):
             gv.load(tmp_path / "other")

@@ -295,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Release:
             threshold=_threshold(described.get("threshold")),
             ids=_ids(contents.get(_IDS)),
         )
-    except (InvalidInput, ValueError, TypeError, KeyError) as error:
+    except (InvalidInput, ValueError, TypeError, KeyError, RecursionError) as error:
         raise Tampered(f"{folder} was altered, its audit, ids or threshold: {error}") from error
     stated = {
         "schema": described["schema"],
@@ -360,7 +360,7 @@ def _threshold(said: Any) -> Threshold | None:
 
 
 def _ids(body: bytes | None) -> tuple[str, ...] | None:
-    """One printable text in every line; that they are those of the run is checked by `Release`."""
+    """One text in every line; that they are those of the run is checked by `Release`."""
     if body is None:
         return None
     found = tuple(map(json.loads, body.decode().splitlines()))

@@ -58,7 +58,7 @@ def test_what_would_help_helps() -> None:
     remarks = "\n".join(found.remarks)
     assert "dropped columns of the node table: 'remark'" in remarks
     assert "column 'branch' is read as category: 'Basel', 'Bern'" in remarks
-    assert "column 'income' is read as number; one more number says where it is empty" in remarks
+    assert "column 'income' is read as number; one more number says where it is known" in remarks
     assert "--clean drops 1 self-loops and 1 repeated edges" in remarks
 
 

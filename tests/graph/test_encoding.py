@@ -63,13 +63,13 @@ def test_what_is_no_feature_is_refused(values: list[str], words: str) -> None:
 @pytest.mark.parametrize(
     ("values", "said", "expected"),
     [
-        (["1", "", "2.5"], "number?", [[1, 0], [0, 1], [2.5, 0]]),
-        (pa.array([1, None]), "number?", [[1, 0], [0, 1]]),
+        (["1", "", "2.5"], "number?", [[1, 1], [0, 0], [2.5, 1]]),
+        (pa.array([1, None]), "number?", [[1, 1], [0, 0]]),
         (["true", "FALSE", "1"], "truth", [[1], [0], [1]]),
         (["b", "", "a"], ["a", "b"], [[0, 1], [0, 0], [1, 0]]),
         ([3, 1], ["1", "2", "3"], [[0, 0, 1], [1, 0, 0]]),
         (["2000-01-01", "2001-01-01"], "date", [[0], [366 / 365.2425]]),
-        ([datetime.date(2000, 1, 1), None], "date?", [[0, 0], [0, 1]]),
+        ([datetime.date(2000, 1, 1), None], "date?", [[0, 1], [0, 0]]),
         (["2000-01-01T12:00:00Z"], "date", [[0.5 / 365.2425]]),
     ],
 )
@@ -166,6 +166,15 @@ class TestTraining:
         release = gv.train(graphs[0], gv.methods.DpSgd(steps=2), epsilon=1, unit="node", seed=0)
         assert release.schema is not None
         assert release.schema.fitted == ()
+
+    def test_an_id_without_a_record_is_a_row_of_zeros(self) -> None:
+        """As the fixed population of unit NODE has it: whether somebody is there is one step, not two."""
+        table = self.messy() | {"balance": [""] * 60, "age": [""] * 60}
+        table |= {name: ["", *table[name][1:]] for name in ("label", "branch", "opened", "active", "income")}
+        declared = self.declared | {"active": "truth?", "balance": "number?", "age": "number?"}
+        graph = Graph.from_edges(None, table, categories=declared)
+        assert not graph.x[0].any()
+        assert graph.x[1:].any(dim=1).all()
 
     def test_a_schema_says_all(self) -> None:
         schema = Graph.from_edges(payments(), accounts()).schema

@@ -215,7 +215,7 @@ def _reading(column: FeatureColumn) -> str:
     what = f"column {column.name!r} is read as {column.kind.value}"
     if column.kind is Kind.CATEGORY:
         return f"{what}: {listed(column.categories)}"
-    return f"{what}; one more number says where it is empty" if column.blanks else what
+    return f"{what}; one more number says where it is known" if column.blanks else what
 
 
 def _check_cells(features: Table, columns: Sequence[FeatureColumn], found: Findings) -> None:

@@ -156,7 +156,8 @@ def _encoded(column: FeatureColumn, cells: Any) -> NDArray[np.float64]:
                 f"{column.kind.value}? (--categories) so that cells may be empty"
             )
         return values
-    return np.stack([np.where(blank, 0.0, values), blank], axis=1)
+    # Zeros for what is empty: an id without a record is then a row of zeros, as the blank ids of unit NODE are.
+    return np.stack([np.where(blank, 0.0, values), ~blank], axis=1)
 
 
 def _one_hot(column: FeatureColumn, cells: Any) -> NDArray[np.float64]:

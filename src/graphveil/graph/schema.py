@@ -35,7 +35,7 @@ class FeatureColumn:
     """A feature column and the numbers that each of its cells becomes.
 
     number, truth: itself, 0 or 1. category: one number for each of `categories`, of which one is 1; none where the cell
-    is empty. date: years since 2000. `blanks`: cells may be empty, which one more number says.
+    is empty. date: years since 2000. `blanks`: cells may be empty; one more number is 1 where they are not.
     """
 
     name: str

@@ -53,6 +53,8 @@ MISSING = ("", "nan", "NaN", "<NA>", "NaT")
 MARK = "\0"
 """What no CSV file may hold, and so shows where it ends."""
 
+_FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]*)")
+
 _BAD_FILE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
@@ -135,8 +137,8 @@ def _as_utf8(raw: bytes, name: str, encoding: str) -> bytes:
 
 def _delimiter(raw: bytes) -> str:
     """A comma, unless the first line has none and is parted by semicolons or tabs."""
-    first = next((line for line in raw.splitlines() if line.strip()), b"").decode(errors="replace")
-    bare = re.sub(r'"[^"]*"', "", first)
+    first = _FIRST_LINE.match(raw)
+    bare = re.sub(rb'"[^"]*"', b"", first[1] if first else b"").decode(errors="replace")
     return "," if "," in bare else max(";\t,", key=lambda sign: (bare.count(sign), sign == ","))
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 
 import graphveil as gv
+from bank import accounts, payments
 from graphveil import discover
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unit, Unsupported
 from graphveil.graph.graph import Graph
@@ -262,6 +264,123 @@ class TestInfer:
         release = gv.train(graph, QUICK, epsilon=1.0, unit="node", seed=0)
         with pytest.raises(Unsupported, match="which is free"):
             gv.infer(release, graph, epsilon=1.0)
+
+
+class TestNames:
+    """What meets a release is matched by name: columns in another order and classes that flip were wrong, silently."""
+
+    @pytest.fixture
+    def release(self) -> gv.Release:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        return gv.train(here, gv.methods.Hearsay(), epsilon=4, unit="edge", seed=0)
+
+    @staticmethod
+    def next_month(**changes: Any) -> Graph:
+        table = accounts(1) | changes
+        return Graph.from_edges(payments(1), {name: table[name] for name in table if table[name] is not None})
+
+    def test_columns_in_another_order_give_the_same_predictions(self, release: gv.Release) -> None:
+        table = accounts(1)
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        months = (self.next_month().random_split(), backwards.random_split())
+        there = [gv.infer(release, month, noise=0.5, seed=1) for month in months]
+        assert torch.equal(there[0].predict_proba(), there[1].predict_proba())
+
+    def test_classes_are_known_by_their_names(self, release: gv.Release) -> None:
+        """Sorted, "ok" comes first among "ok" and "zweifel", and second among "fraud" and "ok"."""
+        there = gv.infer(release, self.next_month().random_split(0.1, 0.1, 0.8), noise=0.1, seed=1)
+        assert there.evaluate("test")["accuracy"] > 0.9
+        labels = accounts(1)["label"]
+        flipped = np.where(labels == "fraud", "zweifel", labels)
+        with pytest.raises(InvalidInput, match="the classes 'zweifel', which the model does not know"):
+            gv.infer(release, self.next_month(label=flipped).random_split(), noise=0.1, seed=1)
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [({"age": None}, "no column 'age'"), ({"income": np.ones(60)}, "'income'; drop them")],
+    )
+    def test_other_columns_are_refused_and_nothing_is_spent(
+        self, release: gv.Release, tmp_path: Path, changes: dict[str, Any], words: str
+    ) -> None:
+        there, book = self.next_month(**changes), Ledger(tmp_path / "ledger.db")
+        book.open(there, "edge", epsilon=2, delta=1e-5)
+        with pytest.raises(InvalidInput, match=words):
+            gv.infer(release, there, epsilon=1, delta=1e-5, ledger=book)
+        assert book.entries() == []
+
+    def test_the_ledger_knows_a_graph_in_the_order_it_was_given(self, release: gv.Release, tmp_path: Path) -> None:
+        table, book = accounts(1), Ledger(tmp_path / "ledger.db")
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        book.open(backwards, "edge", epsilon=2, delta=1e-5)
+        gv.infer(release, backwards.random_split(), epsilon=1, delta=1e-5, ledger=book)
+        assert len(book.entries()) == 1
+
+    @pytest.mark.parametrize(
+        "method",
+        [
+            gv.methods.Hearsay(),
+            gv.methods.Hearsay(channel="sums"),
+            gv.methods.Gap(epochs=2),
+            gv.methods.LpgNet(epochs=2),
+            gv.methods.PrivGraph(epochs=2),
+            gv.methods.Eclipse(epochs=2),
+            gv.methods.ProGap(epochs=2),
+        ],
+        ids=lambda method: f"{method.name()}",
+    )
+    @pytest.mark.parametrize("labels", ["none", "one class", "no column"])
+    def test_the_next_month_needs_no_labels(self, method: Method, labels: str) -> None:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        release = gv.train(here, method, noise=1, unit="edge", seed=0)
+        table = accounts(1)
+        given = {"none": [""] * 60, "one class": ["", "ok"] * 30, "no column": None}[labels]
+        nodes = {key: table[key] for key in table if key != "label"} | ({} if given is None else {"label": given})
+        there = gv.infer(release, Graph.from_edges(payments(1), nodes, schema=release.schema), noise=1, seed=1)
+        found = there.predictions()
+        assert found.ids == table["id"].tolist()
+        assert set(found.labels) <= {"fraud", "ok"}
+        assert there.certificate.provenance.sizes == (60, 2, 2)
+
+    def test_a_graph_without_names_may_be_without_labels_too(self, graph: Graph) -> None:
+        release = gv.train(graph, gv.methods.Hearsay(), noise=1, unit="edge", seed=0)
+        bare = replace(graph, y=torch.full_like(graph.y, -1), num_classes=0, name="next")
+        assert set(gv.infer(release, bare, noise=1, seed=1).predict().tolist()) <= set(range(graph.num_classes))
+
+    def test_more_names_than_a_release_can_keep_are_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
+        words = {f"{'w' * 200}{k}": np.ones(60) for k in range(5000)}
+        here, book = Graph.from_edges(payments(), accounts() | words).random_split(), Ledger(tmp_path / "ledger.db")
+        book.open(here, "edge", epsilon=2, delta=1e-5)
+        with pytest.raises(InvalidInput, match="give many features as one two-dimensional column"):
+            gv.train(here, gv.methods.Hearsay(), epsilon=1, delta=1e-5, unit="edge", ledger=book)
+        assert book.entries() == []
+        several = dict(list(words.items())[:4000])
+        kept = Graph.from_edges(payments(), accounts() | several).random_split()
+        gv.load(gv.train(kept, gv.methods.Mlp(epochs=1), epsilon=1, unit="edge").save(tmp_path / "model"))
+
+    def test_free_predictions_go_by_name_too(self) -> None:
+        here = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+        release = gv.train(here, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+        table = accounts(1)
+        backwards = Graph.from_edges(payments(1), {name: table[name] for name in reversed(table)})
+        assert torch.equal(release.predict_proba(self.next_month()), release.predict_proba(backwards))
+        assert release.evaluate("test", backwards.random_split()) == release.evaluate(
+            "test", self.next_month().random_split()
+        )
+
+    def test_a_release_without_names_says_that_it_goes_by_position(self) -> None:
+        nameless = replace(Graph.from_edges(payments(), accounts()).random_split(seed=0), schema=None, ids=None)
+        release = gv.train(nameless, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+        with pytest.warns(UserWarning, match="keeps no names of columns"):
+            release.predict(self.next_month())
+
+    def test_names_come_back_from_the_folder(self, release: gv.Release, tmp_path: Path) -> None:
+        loaded = gv.load(release.save(tmp_path / "model"))
+        assert loaded.schema == release.schema
+        assert loaded.schema is not None
+        assert loaded.schema.classes == ("fraud", "ok")
+        assert "acc0-1" not in "".join(
+            path.read_bytes().decode(errors="replace") for path in (tmp_path / "model").iterdir()
+        )
 
 
 def test_weights_of_undirected_graphs_are_not_for_directed_ones_and_nothing_is_spent(tmp_path: Path) -> None:

@@ -473,8 +473,18 @@ class TestCommandLine:
         assert result.exit_code == 0, result.output
         assert json.loads(result.stdout)["test"] is not None
 
-    def test_a_packed_private_graph_takes_numbered_labels(self, tables: dict[str, Path], tmp_path: Path) -> None:
+    def test_a_packed_private_graph_knows_its_classes_by_name(self, tables: dict[str, Path], tmp_path: Path) -> None:
         graph = Graph.from_edges(tables.pop("edges"), tables.pop("nodes"))
+        packed = {"packed": gv.pack(graph, tmp_path / "packed")}
+        result = self.train(packed | tables)
+        assert result.exit_code == 0, result.output
+        tables["public-nodes"].write_text(tables["public-nodes"].read_text().replace(",z,", ",q,"))
+        assert "q is not among the classes: x, y, z" in str(self.train(packed | tables).exception)
+
+    def test_a_packed_private_graph_without_names_takes_numbered_labels(
+        self, tables: dict[str, Path], tmp_path: Path
+    ) -> None:
+        graph = replace(Graph.from_edges(tables.pop("edges"), tables.pop("nodes")), schema=None)
         packed = {"packed": gv.pack(graph, tmp_path / "packed")}
         assert "z is not among the classes: 0, 1, 2" in str(self.train(packed | tables).exception)
         tables["public-nodes"].write_text(tables["public-nodes"].read_text().replace(",z,", ",2,"))
@@ -486,8 +496,20 @@ class TestCommandLine:
         assert "go together" in str(self.train(alone).exception)
         private = {name: path for name, path in tables.items() if not name.startswith("public")}
         assert "no public graph beside" in str(self.train(private).exception)
-        tables["public-nodes"].write_text(tables["public-nodes"].read_text().replace("a,b,c", "b,a,c"))
-        assert "must be the same, in the same order" in str(self.train(tables).exception)
+        tables["public-nodes"].write_text(tables["public-nodes"].read_text().replace("a,b,c", "a,b,d"))
+        assert "no column 'c', and has others: 'd'" in str(self.train(tables).exception)
+
+    def test_a_public_graph_without_names_stands_in_the_order_of_the_private_one(self, tables: dict[str, Path]) -> None:
+        graph = Graph.from_edges(tables["edges"], tables["nodes"])
+        public = Graph.from_edges(tables["public-edges"], tables["public-nodes"], classes=["x", "y", "z"])
+        nameless = replace(public, schema=None, ids=None)
+        assert beside(graph.with_public(nameless)).schema == graph.schema
+
+    def test_columns_of_the_public_graph_go_by_name(self, tables: dict[str, Path]) -> None:
+        as_given = json.loads(self.train(tables, "--json").stdout)
+        lines = [line.split(",") for line in tables["public-nodes"].read_text().splitlines()]
+        tables["public-nodes"].write_text("".join(",".join([*row[::-1]]) + "\n" for row in lines))
+        assert json.loads(self.train(tables, "--json").stdout)["test"] == as_given["test"]
 
     def test_named_datasets_are_drawn_apart(self) -> None:
         words = "train student social --split two_graphs --split-seed 4 --unit node --noise 1 --seed 0 --json"

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     )
     from graphveil.evidence import court
     from graphveil.evidence.audit import audit
+    from graphveil.graph.checking import check
     from graphveil.graph.graph import Graph
     from graphveil.graph.packed import open_packed, pack
+    from graphveil.graph.schema import Schema
     from graphveil.graph.sealing import Public, Sealed
     from graphveil.methods.bases.method import Method
     from graphveil.privacy import accounting
@@ -68,7 +70,9 @@ _HOMES = {
         "Unit",
         "Unsupported",
     ),
+    "graph.checking": ("check",),
     "graph.graph": ("Graph",),
+    "graph.schema": ("Schema",),
     "graph.sealing": ("Public", "Sealed"),
     "privacy.ledger": ("Ledger",),
     "methods.bases.method": ("Method",),
@@ -100,6 +104,7 @@ __all__ = [
     "Reading",
     "Release",
     "ReleasedEdges",
+    "Schema",
     "Sealed",
     "Session",
     "Step",
@@ -108,6 +113,7 @@ __all__ = [
     "Unsupported",
     "accounting",
     "audit",
+    "check",
     "court",
     "datasets",
     "infer",

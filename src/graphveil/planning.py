@@ -28,6 +28,13 @@ _MOST_NOISE = 1e9
 """More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
 
 
+WEAK_EPSILON = 10.0
+"""Above it a guarantee is given and hardly protects: the odds may change by more than 22,000."""
+
+_READABLE_EPSILON = 20.0
+"""Up to it the odds are written out."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What is asked for: who is protected, how well, and by whose proof. Epsilon or noise, never both."""
@@ -61,15 +68,15 @@ class Planned:
         return accounting.epsilon(self.plan, self.delta)
 
 
-def planned(method: Method, facts: Graph | Public, terms: Terms) -> Planned:
+def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool = True) -> Planned:
     """What `method` will ask of the graph, with the noise that was given or the least that meets epsilon.
 
     Plans of sizes alone, without a graph, for budgets that are planned ahead. Everything is checked before private data
-    is read, and a run in several processes calibrates once.
+    is read, and a run in several processes calibrates once. learns: it is trained there, so somebody must have a label.
     """
     adjacency = Adjacency.of(terms.unit, facts.undirected)
     reading = parse(Reading, terms.reading, "reading")
-    public, sealed = _sealed(method, facts, adjacency) if isinstance(facts, Graph) else (facts, None)
+    public, sealed = _sealed(method, facts, adjacency, learns) if isinstance(facts, Graph) else (facts, None)
     delta = default_delta(facts.num_nodes) if terms.delta is None else require_delta(terms.delta)
     noise = agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
@@ -91,10 +98,31 @@ def default_delta(num_nodes: int) -> float:
     return 10.0 ** min(math.floor(math.log10(1 / (10 * num_nodes))), -5)
 
 
-def _sealed(method: Method, graph: Graph, adjacency: Adjacency) -> tuple[Public, Sealed]:
+def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str]:
+    """What numbers that are allowed, and protect hardly anybody, mean in words."""
+    found = []
+    if epsilon is not None and WEAK_EPSILON < epsilon < math.inf:
+        found.append(
+            f"epsilon {epsilon:.4g} is hardly a protection: it lets even odds about one unit become "
+            f"{_odds(epsilon)} : 1; below 1 is strong, and above {WEAK_EPSILON:g} a name more than a guarantee"
+        )
+    if nodes is not None and delta > 1 / nodes:
+        found.append(
+            f"delta {delta:.3g} is above 1/n = {1 / nodes:.3g}: to publish somebody's whole record at random would "
+            f"meet it; take at most {default_delta(nodes):g}"
+        )
+    return found
+
+
+def _odds(epsilon: float) -> str:
+    """e^epsilon, in full where that can be read."""
+    return f"{math.exp(epsilon):,.0f}" if epsilon < _READABLE_EPSILON else f"e^{epsilon:.4g}"
+
+
+def _sealed(method: Method, graph: Graph, adjacency: Adjacency, learns: bool) -> tuple[Public, Sealed]:
     """Both sides of the graph, if there is somebody to learn from and what the method needs beside."""
     public, sealed = graph.seal(adjacency)
-    if not bool(public.train.any()):
+    if learns and not bool(public.train.any()):
         known = "" if public.y is None else " with a label"
         raise InvalidInput(f"{graph.name!r} has no training nodes{known}; split it first, e.g. graph.random_split()")
     if method.needs_public:

@@ -25,6 +25,7 @@ from graphveil.core import (
     parse,
 )
 from graphveil.graph.graph import Graph
+from graphveil.graph.schema import listed
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.planning import Planned, Terms, planned
@@ -34,10 +35,15 @@ from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate, Provenance, described_method
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
+from graphveil.release.serving import matched
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
+from graphveil.runtime.untrusted import MOST_TEXT
 
 T = TypeVar("T")
+
+_MOST_NAMES = MOST_TEXT // 4
+"""Bytes of names that a release may keep: its file takes them twice as long, beside the rest."""
 
 
 def train(
@@ -93,16 +99,17 @@ def infer(
         raise Unsupported(
             f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), which is free"
         )
-    _require_same_shape(release, graph)
+    known = matched(release.certificate, graph)
+    _require_same_shape(release, known)
     terms = Terms(plan.adjacency.unit, epsilon, noise, delta, plan.reading)
 
     def serve(session: Session) -> State:
         return method.serve(session, kept)
 
-    state, certificate = _run(
-        graph, method, serve, terms, _Means(seed, secure, ledger, compute), (release.certificate,)
-    )
-    return _released(method, state, certificate, graph)
+    means = _Means(seed, secure, ledger, compute)
+    # The ledger knows the graph as it was given to it, in whatever order its columns stand.
+    state, certificate = _run(known, method, serve, terms, means, (release.certificate,), counted=graph)
+    return replace(_released(method, state, certificate, known), threshold=release.threshold)
 
 
 def release_graph(
@@ -169,21 +176,25 @@ def _run(
     terms: Terms,
     means: _Means,
     weights: tuple[Certificate, ...] = (),
+    counted: Graph | None = None,
 ) -> tuple[T, Certificate]:
     """What `work` makes of one metered session, and the certificate of that session.
 
-    weights: the certificate of the release whose weights are part of the result.
+    weights: the certificate of the release whose weights are part of the result; counted: the graph as the ledger knows
+    it, if that is another form of `graph`.
     """
     with using_compute(means.compute):
+        _require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
         _require_alike(graph)
-        made = planned(method, graph, terms)
+        made = planned(method, graph, terms, learns=not weights)
         source = means.source()
         origin = _provenance(graph, made, source, means.seed)
         certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)
+        _require_storable(certificate)
         # Edges that a release has told are paid for.
         ledger = None if origin.released else means.ledger
-        entry = _reserved(ledger, graph, certificate, method)
+        entry = _reserved(ledger, counted or graph, certificate, method)
         certificate = replace(certificate, provenance=replace(origin, ledger_entry=entry))
         assert made.sealed is not None
         session = Session(made.public, made.sealed, made.plan, common(source))
@@ -201,6 +212,29 @@ def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, met
     charge = certificate.sound or certificate.plan
     with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
         return agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
+
+
+def _require_declared(graph: Graph, adjacency: Adjacency) -> None:
+    """Where features are private, how they are encoded was declared: a list of categories tells what cells hold.
+
+    An encoding that a release brought along is public already.
+    """
+    read = graph.schema.fitted if graph.schema is not None and "x" in adjacency.private else ()
+    if read:
+        raise Unsupported(
+            f"the encoding of {listed(read)} was read off the features, which unit {adjacency.unit.value} protects: "
+            "declare what these columns hold (--categories FILE, categories=), from what anybody may know"
+        )
+
+
+def _require_storable(certificate: Certificate) -> None:
+    """The names fit into the file that will hold them: a release that nobody can load must not be paid for."""
+    size = sum(len(one.provenance.schema) for one in certificate.ancestry)
+    if size > _MOST_NAMES:
+        raise InvalidInput(
+            f"the names of columns, classes and categories take {size:,} bytes, and a release keeps {_MOST_NAMES:,}; "
+            "give many features as one two-dimensional column, or drop some"
+        )
 
 
 def _require_alike(graph: Graph) -> None:
@@ -288,4 +322,6 @@ def _provenance(graph: Graph, made: Planned, source: Stream, seed: int | None) -
         descends=graph.lineage is not None,
         released=graph.arcs_were_released(),
         split_reads_labels=graph.split_reads_labels,
+        schema="" if graph.schema is None else graph.schema.to_text(),
+        ids_digest=graph.ids_digest(),
     )

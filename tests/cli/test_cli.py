@@ -86,6 +86,11 @@ def test_without_a_method_the_flagship_of_the_unit_is_taken(unit: str) -> None:
     assert parsed(*shlex.split("account --unit label --worth 0 --noise 1 --json"))["steps"][1]["name"] == "answers"
 
 
+def test_a_dataset_may_stand_where_no_method_is_named() -> None:
+    answer = parsed(*shlex.split("train social --unit node --noise 5 --seed 0 --json -q"))
+    assert answer["method"]["kind"] == "Whisper"
+
+
 def test_a_name_that_is_none_is_not_taken_for_a_wish_for_the_flagship() -> None:
     for words in ("account whispr --epsilon 1 --unit node", "account --epsilon 1 --unit node whispr"):
         assert run(*shlex.split(words)).exit_code != 0
@@ -157,9 +162,8 @@ def test_a_graph_that_the_model_did_not_see_has_no_training_nodes(tables: tuple[
     assert "alone" not in run("infer", model, *mine, "--split", "none").stdout
 
 
-def test_infer_refuses_before_it_reads(tables: tuple[str, str], tmp_path: Path) -> None:
+def test_infer_refuses_before_it_reads(tmp_path: Path) -> None:
     for words, said in (
-        (("--nodes", tables[1]), "--nodes needs --edges"),
         (("--out", str(tmp_path)), "is a folder"),
         (("--out", str(tmp_path / "file" / "labels.csv")), "cannot be written"),
     ):
@@ -193,12 +197,134 @@ def test_train_save_infer_and_ledger_on_your_own_tables(tables: tuple[str, str],
     assert "epsilon 0 beyond the certificate" in free.stdout
     assert len(out.read_text().splitlines()) == 13
     assert run("infer", model, *mine, "--out", str(out)).exit_code == 0
-    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["node", *(f"n{i}" for i in range(12))]
+    assert [line.split(",")[0] for line in out.read_text().splitlines()] == ["id", *(f"n{i}" for i in range(12))]
     paid = parsed("infer", model, *mine, "--epsilon", "1", "--delta", "1e-5", "--json")
     assert "epsilon 0.99" in paid["cost"] or "epsilon 1.0" in paid["cost"]
     # The weights that come with the predictions were trained on the same edges.
     assert paid["certificate"]["parents"][0]["epsilon"] <= 2
     assert 2 < paid["certificate"]["epsilon"] < 3.2
+
+
+def test_columns_are_named_on_the_command_line(tmp_path: Path) -> None:
+    """A bank's file: semicolons, Latin-1, other names, a free text, categories, weights."""
+    count = 24
+    rows = [f"{i};{'fraud' if i % 3 else 'ok'};{'Zürich' if i % 2 else 'Bern'};note {i};{i}" for i in range(count)]
+    (tmp_path / "accounts.csv").write_bytes("\n".join(["Konto;Urteil;Ort;Notiz;Saldo", *rows]).encode("latin-1"))
+    pays = [f"{i};{(i + 1) % count};{i}" for i in range(count)]
+    (tmp_path / "payments.csv").write_text("\n".join(["von;nach;Betrag", *pays]))
+    mine = (
+        "--edges",
+        str(tmp_path / "payments.csv"),
+        "--nodes",
+        str(tmp_path / "accounts.csv"),
+        "--encoding",
+        "latin-1",
+    )
+    named = ("--id", "Konto", "--label", "Urteil", "--source", "von", "--target", "nach", "--drop", "Notiz")
+    words = ("train", "mlp", *mine, *named, "--weight", "Betrag", "--clean", "--unit", "edge", "--epsilon", "1")
+    refused = run(*words, "--epochs", "2", "--seed", "0")
+    assert "feature 'Ort' is Bern, not a number" in str(refused.exception)
+    trained = run(*words, "--encode", "auto", "--epochs", "2", "--seed", "0", "--out", str(tmp_path / "model"))
+    assert trained.exit_code == 0, trained.output
+    schema = gv.load(tmp_path / "model").schema
+    assert schema is not None
+    assert schema.columns[0].categories == ("Bern", "Zürich")
+    assert (schema.id, schema.label, schema.names) == ("Konto", "Urteil", ("Ort", "Saldo"))
+    # The release knows what the columns are called.
+    again = run("infer", str(tmp_path / "model"), *mine, "--source", "von", "--target", "nach", "--drop", "Notiz")
+    assert again.exit_code == 0, again.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("account gap --epsilon 1 --epsilon 2 --unit edge", "--epsilon is given twice"),
+        ("account gap --epsilon=1 --epsilon=2 --unit edge", "--epsilon is given twice"),
+        ("account gap --epsilon 1 --unit edge --hops 1 --hops 2", "--hops is given twice"),
+        ("train gap social --unit edge --unit node --epsilon 1", "--unit is given twice"),
+        ("ledger open book social --unit edge --epsilon 1 --epsilon 9 --delta 1e-5", "--epsilon is given twice"),
+        ("verify model social --split-seed 1 --split-seed 2", "--split-seed is given twice"),
+    ],
+)
+def test_an_option_is_given_once(words: str, said: str) -> None:
+    """The last one was taken, and the budget of the first was meant."""
+    done = run(*words.split())
+    assert isinstance(done.exception, gv.InvalidInput)
+    assert said in str(done.exception)
+
+
+def test_options_that_may_be_repeated_still_may(tables: tuple[str, str]) -> None:
+    words = ("train", "mlp", "--edges", tables[0], "--nodes", tables[1], "--unit", "edge", "--epsilon", "1", "--json")
+    assert run(*words, "--drop", "a", "--drop", "b").exit_code == 1, "no feature is left"
+    assert parsed(*words, "--drop", "a", "--epochs", "2", "--seed", "0")["epsilon"] == 0
+
+
+def test_a_release_is_not_overwritten_unless_one_says_so(tables: tuple[str, str], tmp_path: Path) -> None:
+    mine, book, model = ("--edges", tables[0], "--nodes", tables[1]), str(tmp_path / "book"), tmp_path / "model"
+    run("ledger", "open", book, *mine, "--unit", "edge", "--epsilon", "9", "--delta", "1e-5")
+    budget = ("--unit", "edge", "--epsilon", "1", "--delta", "1e-5", "--ledger", book, "--epochs", "2")
+    words = ("train", "gap", *mine, *budget, "--out", str(model), "--quiet")
+    assert run(*words).exit_code == 0
+    before = (model / "manifest.json").read_bytes()
+    refused = run(*words)
+    assert isinstance(refused.exception, gv.InvalidInput)
+    assert "holds a release already, which was paid for; choose another folder, or --force" in str(refused.exception)
+    assert len(gv.Ledger(book).entries()) == 1
+    assert (model / "manifest.json").read_bytes() == before
+    assert run(*words, "--force").exit_code == 0
+    assert (model / "manifest.json").read_bytes() != before
+
+
+def test_weak_numbers_are_told_in_words_before_anything_is_spent(tables: tuple[str, str], tmp_path: Path) -> None:
+    assert (
+        parsed(*["account", "gap", "--epsilon", "9", "--delta", "1e-5", "--unit", "edge", "--json"])["warnings"] == []
+    )
+    weak = run(*["account", "gap", "--epsilon", "12", "--delta", "1e-2", "--nodes", "500", "--unit", "edge"])
+    assert "epsilon 12 is hardly a protection: it lets even odds about one unit become 162," in weak.stdout
+    assert "delta 0.01 is above 1/n = 0.002" in weak.stdout
+    mine = ("--edges", tables[0], "--nodes", tables[1], "--out", str(tmp_path / "model"))
+    done = run("train", "hearsay", *mine, "--unit", "edge", "--epsilon", "12", "--delta", "0.5", "--seed", "0")
+    told = done.stdout.index("WARNING: epsilon 12 is hardly a protection")
+    assert told < done.stdout.index("graphveil certificate")
+    card = (tmp_path / "model" / "card.txt").read_text()
+    assert "WARNING     epsilon 12 is hardly a protection" in card
+    assert "WARNING     delta 0.5 is above 1/n = 0.0833: to publish somebody's whole record at random" in card
+    assert gv.load(tmp_path / "model").certificate.epsilon <= 12
+
+
+def test_clean_says_what_it_dropped(tables: tuple[str, str], tmp_path: Path) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text(edges.read_text() + "n1,n1\nn1,n0\nn0,n1\n")
+    words = ("train", "mlp", "--edges", str(edges), "--nodes", tables[1], "--unit", "edge", "--epsilon", "1")
+    done = run(*words, "--epochs", "2", "--seed", "0", "--clean")
+    assert done.exit_code == 0, done.output
+    assert "--clean dropped 1 self-loops and 2 repeated edges of 15 rows" in done.stderr
+
+
+def test_the_same_graph_is_never_a_reason_to_spend_again(tables: tuple[str, str], tmp_path: Path) -> None:
+    model, other = str(tmp_path / "model"), tmp_path / "payments.csv"
+    words = (
+        "train",
+        "hearsay",
+        "--nodes",
+        tables[1],
+        "--unit",
+        "edge",
+        "--epsilon",
+        "1",
+        "--seed",
+        "0",
+        "--out",
+        model,
+    )
+    assert run(*words, "--edges", tables[0]).exit_code == 0
+    other.write_text(Path(tables[0]).read_text())
+    for more in ((), ("--split-seed", "3")):
+        said = str(run("infer", model, "--edges", str(other), "--nodes", tables[1], *more).exception)
+        assert "'payments' differs in name" in said
+        assert "it is the same graph, whose predictions are in the release: call predict() without a graph" in said
+        assert "epsilon=" not in said
+    assert run("infer", model).exit_code == 0
 
 
 def test_predictions_hold_no_formulas(tmp_path: Path) -> None:
@@ -325,9 +451,10 @@ def test_a_graph_is_released_from_your_own_tables(tables: tuple[str, str], tmp_p
     made = gv.ReleasedEdges.load(out)
     assert (made.num_nodes, made.edges.shape[1]) == (12, answer["edges"])
     assert [row["committed"] for row in parsed("ledger", "show", book, "--entries", "--json")] == [True]
-    over = run(*words)
+    assert "holds a release already, which was paid for" in str(run(*words).exception)
+    over = run(*words, "--force")
     assert isinstance(over.exception, gv.Overspent)
-    seeded = run(*words[:6], "--epsilon", "2", "--seed", "0", "--format", format, "--out", out)
+    seeded = run(*words[:6], "--epsilon", "2", "--seed", "0", "--format", format, "--out", out, "--force")
     assert "NOT FOR RELEASE" in seeded.stdout
     assert "rows of the node table in their order" in seeded.stdout
 
@@ -363,7 +490,7 @@ def test_a_population_is_declared_before_anything_is_spent(tables: tuple[str, st
         ("bounds stated by the data holder", ("--population-degrees", str(tmp_path / "degrees.csv"))),
     ):
         model = str(tmp_path / "model")
-        trained = run(*NDP, *mine, *words, "--ledger", book, "--out", model)
+        trained = run(*NDP, *mine, *words, "--ledger", book, "--out", model, "--force")
         assert trained.exit_code == 0, trained.output
         assert said in trained.stdout
         assert run("verify", model, *mine, *words).exit_code == 0
@@ -435,7 +562,7 @@ def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path)
     printed = []
     for table in (nodes, str(blank)):
         mine = ("--edges", edges, "--nodes", table)
-        trained = run(*NDP, *mine, "--population-degrees", "2", "--out", str(tmp_path / "model"))
+        trained = run(*NDP, *mine, "--population-degrees", "2", "--out", str(tmp_path / "model"), "--force")
         assert trained.exit_code == 0, trained.output
         asked = run("infer", str(tmp_path / "model"), *mine)
         lines = [*trained.stdout.splitlines(), *asked.stdout.splitlines()]

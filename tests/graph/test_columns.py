@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphveil.core import InvalidInput
-from graphveil.graph.columns import class_names, classes_of, feature_columns
+from graphveil.graph.columns import class_names, classes_of
+from graphveil.graph.encoding import feature_columns
 from graphveil.graph.graph import Graph
 from graphveil.graph.tables import read_table
 
@@ -40,7 +41,7 @@ def test_one_number_in_two_spellings_is_not_one_class(other: str) -> None:
     with pytest.raises(InvalidInput, match=r"the labels 1 and .* are one number in two spellings"):
         graph(np.array(["1", other, "2"]))
     with pytest.raises(InvalidInput, match="not among the classes"):
-        classes_of(column([other]), "nodes row", [0, 1])
+        classes_of(column([other, "0"]), "nodes row", [0, 1])
 
 
 def test_labels_are_numbers_only_if_all_are_written_as_numbers() -> None:
@@ -71,10 +72,53 @@ def test_a_missing_label_is_no_class_called_nan(missing: Any) -> None:
     assert graph(np.array([1, missing, 0], dtype=object)).y.tolist() == [1, -1, 0]
 
 
-@pytest.mark.parametrize("labels", [np.array([0.0, 1.0]), np.array([0.0, math.nan]), pa.array([0.0, None])])
-def test_labels_that_are_floats_are_refused(labels: Any) -> None:
-    with pytest.raises(InvalidInput, match="labels must be integers or strings, got double; convert whole numbers"):
-        graph(labels)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["fraud", math.nan, "ok"]),
+        ["fraud", math.nan, "ok"],
+        np.array(["fraud", "<NA>", "ok"]),
+        np.array(["fraud", "NaT", "ok"]),
+        pa.array(["fraud", None, "ok"]),
+    ],
+)
+def test_nan_is_no_class(labels: Any) -> None:
+    """numpy writes a NaN among texts as the text nan, which was a class that was trained on."""
+    found = graph(labels)
+    assert found.num_classes == 2
+    assert found.y.tolist() == [0, -1, 1]
+    assert found.schema is not None
+    assert found.schema.classes == ("fraud", "ok")
+
+
+@pytest.mark.parametrize("word", ["None", "NULL", "NA", "N/A"])
+def test_a_word_that_may_mean_no_label_is_refused(word: str) -> None:
+    with pytest.raises(InvalidInput, match=f"nodes row 1: the label {word} may mean that there is none"):
+        graph(["a", word])
+    declared = Graph.from_edges(PAIR, {"id": [0, 1], "label": ["a", word], "f": [1, 2]}, classes=["a", word])
+    assert declared.y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([1.0, math.nan, 0.0]),
+        pa.array([1.0, None, 0.0]),
+        np.array(["1.0", "", "0.0"]),
+        np.array(["1.0", "nan", "0.0"]),
+        np.array([1.0, -1.0, 0.0]),
+    ],
+)
+def test_whole_numbers_in_floats_are_labels(labels: Any) -> None:
+    """pandas makes floats of whole numbers beside missing ones."""
+    assert graph(labels).y.tolist() == [1, -1, 0]
+    assert classes_of(column(labels), "nodes row", [0, 1, 2]).tolist() == [1, -1, 0]
+
+
+@pytest.mark.parametrize("number", [0.5, math.inf, 1e300])
+def test_labels_that_are_no_whole_numbers_are_refused(number: float) -> None:
+    with pytest.raises(InvalidInput, match=r"nodes row 1: the label .* is no whole number"):
+        graph(np.array([0.0, number]))
 
 
 def test_labels_of_many_types() -> None:
@@ -154,6 +198,28 @@ def test_the_columns_of_edges_are_found_by_name_or_number(tmp_path: Path) -> Non
     (tmp_path / "edges.csv").write_text("a,b,7\nb,a,1\n")
     with pytest.raises(InvalidInput, match="the first line a,b is an edge"):
         Graph.from_edges(tmp_path / "edges.csv", nodes)
+
+
+# Weights
+
+
+def weighted(weights: Any, **more: Any) -> Graph:
+    pairs = {"source": ["a", "b", "c"], "target": ["b", "c", "a"], "amount": weights}
+    return Graph.from_edges(pairs, {"id": ["a", "b", "c"], "label": [0, 1, 0], "f": [1, 2, 3]}, weight="amount", **more)
+
+
+def test_a_weight_of_zero_is_no_edge_and_others_are_not_read() -> None:
+    assert weighted([1, 0, 1]).num_edges == 2
+    assert weighted(["1", "0", "1.0"]).num_edges == 2
+    assert weighted([0.5, 0, 99], clean=True).num_edges == 2
+    with pytest.raises(InvalidInput, match=r"edges row 0: the weight 0\.5; edges carry no weights here"):
+        weighted([0.5, 0, 99])
+    with pytest.raises(InvalidInput, match="edges row 2: the weight is missing"):
+        weighted([1, 1, math.nan])
+    with pytest.raises(InvalidInput, match="must hold weights, which are numbers"):
+        weighted(["1", "two", "3"])
+    with pytest.raises(InvalidInput, match="no column 'sum' with weights"):
+        Graph.from_edges(PAIR, {"id": [0, 1], "label": [0, 1], "f": [1, 2]}, weight="sum")
 
 
 # Features

@@ -322,7 +322,7 @@ def test_structured_arrays_and_dicts_are_tables() -> None:
         ([1, 2], "cannot read a list"),
         ({"id": np.arange(2), "label": np.arange(3), "f": np.ones(2)}, "differ in length"),
         ({"id": np.arange(2) / 2, "label": np.arange(2), "f": np.ones(2)}, "ids must be integers or strings"),
-        ({"id": np.arange(2), "label": np.arange(2) / 2, "f": np.ones(2)}, "labels must be integers"),
+        ({"id": np.arange(2), "label": np.arange(2) / 2, "f": np.ones(2)}, "the label 0.5 is no whole number"),
         ({"id": np.arange(2), "label": np.array(["", ""]), "f": np.ones(2)}, "no label at all"),
         ({"id": np.arange(2), "label": np.arange(2)}, "no features"),
         ({"id": np.arange(2), "label": np.arange(2), "f": np.ones(2) * 1j}, "'f' must be numeric"),

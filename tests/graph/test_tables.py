@@ -284,7 +284,7 @@ def test_arrays_of_any_kind_are_columns(column: Any, expected: list[Any]) -> Non
     ("column", "words"),
     [
         (np.array([1j]), "'a' must be numeric or text, got complex128"),
-        (np.array(["2020-01-01"], "M8[D]"), "'a' must be numeric or text, got datetime64"),
+        (np.array(["2020-01-01"], "M8[D]"), "'a' must be numeric or text, got date32"),
         (np.array([[1], {}], dtype=object), "nodes row 0: a is a list"),
         ([[1], [2, 3]], "'a' is no array"),
         (np.array(5), "'a' must have one dimension"),
@@ -310,3 +310,79 @@ def test_long_values_are_cut_in_errors(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_table(tmp_path / "t.csv", "nodes")
     assert len(str(caught.value)) < 500
+
+
+# Dialects and data frames
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        ("id;city\n1;Zürich, West\n2;Bern\n".encode(), "utf-8"),
+        ('"id";"city"\n1;"Zürich, West"\n2;Bern\n'.encode(), "utf-8"),
+        ("id\tcity\n1\tZürich, West\n2\tBern\n".encode(), "utf-8"),
+        ('id,city\n1,"Zürich, West"\n2,Bern\n'.encode("utf-8-sig"), "utf-8"),
+        ("id;city\r\n1;Zürich, West\r\n2;Bern\r\n".encode("utf-8-sig"), "utf-8"),
+        ("id;city\n1;Zürich, West\n2;Bern\n".encode("latin-1"), "latin-1"),
+        ("id\tcity\n1\tZürich, West\n2\tBern\n".encode("utf-16"), "utf-16"),
+    ],
+)
+def test_files_as_people_have_them(tmp_path: Path, raw: bytes, encoding: str) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_bytes(raw)
+    found = read_table(path, "nodes", encoding=encoding)
+    assert {name: column.to_pylist() for name, column in found.items()} == {
+        "id": ["1", "2"],
+        "city": ["Zürich, West", "Bern"],
+    }
+
+
+def test_an_encoding_is_named_and_not_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_bytes("id,city\n1,Zürich\n".encode("latin-1"))
+    with pytest.raises(InvalidInput, match=r"line 2 is not UTF-8.*--encoding latin-1"):
+        read_table(path, "nodes")
+    with pytest.raises(InvalidInput, match="unknown encoding 'klingon'"):
+        read_table(path, "nodes", encoding="klingon")
+    with pytest.raises(InvalidInput, match="is not ascii"):
+        read_table(path, "nodes", encoding="ascii")
+
+
+class Frame:
+    """What a pandas frame shows of itself: names, columns by name that numpy reads, and an index that is no column."""
+
+    def __init__(self, **columns: Any) -> None:
+        self.held = columns
+        self.columns = list(columns)
+        self.index = [7, 8, 9]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.held[name]
+
+
+class Series:
+    """A column that Arrow reads, as those of polars."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = pa.chunked_array([values])
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.values.__arrow_c_stream__(requested_schema)
+
+
+def test_data_frames_are_tables() -> None:
+    texts = np.array(["a", float("nan"), None], dtype=object)
+    found = read_table(Frame(id=np.arange(3), label=texts, x=Series(pa.array([1, None, 3]))), "nodes")
+    assert [column.to_pylist() for column in found.values()] == [[0, 1, 2], ["a", "", ""], [1, None, 3]]
+    table = pa.table({"id": [1, 2], "city": ["Bern", None]})
+    assert [column.to_pylist() for column in read_table(table, "nodes").values()] == [[1, 2], ["Bern", ""]]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_libraries_are_tables(library: str) -> None:
+    frames = pytest.importorskip(library)
+    frame = frames.DataFrame({"id": ["a", "b", "c"], "label": ["x", None, "y"], "f": [1.5, 2.5, 3.5]})
+    if library == "pandas":
+        frame = frame[frame["id"] != "z"].set_index(frame["f"] * 2)
+    found = read_table(frame, "nodes")
+    assert [column.to_pylist() for column in found.values()] == [["a", "b", "c"], ["x", "", "y"], [1.5, 2.5, 3.5]]

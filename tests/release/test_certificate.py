@@ -16,10 +16,13 @@ import pytest
 import torch
 
 import graphveil as gv
+from bank import accounts, payments
 from graphveil.core import InvalidInput, Reading, Tampered, Unit
+from graphveil.graph.graph import Graph
 from graphveil.privacy import accounting
-from graphveil.release.certificate import Certificate
-from graphveil.release.release import Release, load
+from graphveil.release.certificate import SCHEMA, Certificate
+from graphveil.release.release import Release, load, require_replaceable
+from graphveil.runtime.folders import MANIFEST, write_public
 from graphveil.tasks.node_classification import accuracy_and_f1 as score
 
 FILES = ("release.json", "weights.safetensors", "card.txt", "manifest.json")
@@ -343,7 +346,7 @@ class TestTampering:
 
     def test_unknown_manifest_schema(self, folder: Path) -> None:
         manifest = json.loads((folder / "manifest.json").read_text())
-        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": 3}))
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "schema": SCHEMA + 1}))
         with pytest.raises(Tampered, match="schema"):
             load(folder)
 
@@ -411,3 +414,34 @@ class TestPredictions:
     def test_reading_and_unit_are_kept(self, published: Release) -> None:
         assert published.certificate.plan.reading is Reading.PUBLISHED
         assert published.certificate.plan.adjacency.unit is Unit.EDGE
+
+
+def test_a_folder_from_before_names_and_cautions_is_read(tmp_path: Path) -> None:
+    """Version 2: no names, and no warning of weak numbers on the card, of the run or of one that it descends from."""
+    graph = Graph.from_edges(payments(), accounts()).random_split(seed=0)
+    first = gv.train(graph, gv.methods.Hearsay(), epsilon=15, delta=0.5, unit="edge", seed=0)
+    there = replace(Graph.from_edges(payments(1), accounts(1)).random_split(seed=0), name="next")
+    folder = gv.infer(first, there, epsilon=12, delta=0.4, seed=1).save(tmp_path / "model")
+    expected = gv.load(folder).predict_proba()
+    contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST}
+    described = json.loads(contents["release.json"])
+
+    def earlier(certificate: dict[str, Any]) -> dict[str, Any]:
+        facts = {key: value for key, value in certificate["provenance"].items() if key not in ("schema", "ids_digest")}
+        parents = [earlier(parent) for parent in certificate["parents"]]
+        return {**certificate, "schema": 2, "provenance": facts, "parents": parents}
+
+    said = {**described, "schema": 2, "certificate": earlier(described["certificate"])}
+    lines = contents["card.txt"].decode().split("\n")
+    assert sum("hardly a protection" in line or "above 1/n" in line for line in lines) == 2
+    card = "\n".join(line for line in lines if "hardly a protection" not in line and "above 1/n" not in line)
+    contents |= {"release.json": json.dumps(said).encode(), "card.txt": card.encode()}
+    write_public(folder, contents, 2, require_replaceable)
+    loaded = gv.load(folder)
+    assert loaded.schema is None
+    assert torch.equal(loaded.predict_proba(), expected)
+    assert gv.load(loaded.save(tmp_path / "again")).certificate == loaded.certificate
+    # What is new is not smuggled into what is old.
+    write_public(folder, {**contents, "card.txt": "\n".join(lines).encode()}, 2, require_replaceable)
+    with pytest.raises(Tampered, match="does not say what the certificate says"):
+        gv.load(folder)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
+from bank import accounts, payments
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered
 from graphveil.graph.graph import Graph
@@ -112,6 +115,36 @@ def test_the_command_says_what_it_checked(folder: Path, tmp_path: Path) -> None:
     whole = CliRunner().invoke(app, ["verify", str(folder), "chain-s"])
     assert "verified: hashes, card, arithmetic and plan agree" in whole.stdout
     assert isinstance(CliRunner().invoke(app, ["verify", str(tmp_path)]).exception, gv.GraphveilError)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"label": np.where(accounts()["label"] == "fraud", "late", accounts()["label"])},
+        {"id": np.array([f"other{k}" for k in range(60)])},
+        {"age": None, "years": np.ones(60)},
+    ],
+)
+def test_a_strangers_graph_is_refused_by_its_names(change: dict[str, Any], tmp_path: Path) -> None:
+    """At node level features, labels and edges are private, so that sizes and split alone used to tell graphs apart."""
+    empty = np.empty((0, 2), dtype=np.int64)
+
+    def table(**changes: Any) -> Graph:
+        found = accounts() | changes
+        return Graph.from_edges(empty, {name: found[name] for name in found if found[name] is not None}).random_split()
+
+    path = gv.train(table(), gv.methods.DpSgd(steps=2), unit="node", epsilon=1, seed=0).save(tmp_path / "model")
+    gv.verify(path, table())
+    with pytest.raises(InvalidInput, match=r"is not the graph of this release.*differ in (names|ids)"):
+        gv.verify(path, table(**change))
+
+
+def test_a_graph_of_another_size_is_refused(tmp_path: Path) -> None:
+    """A model of sixty nodes is not verified against a graph of forty-eight."""
+    graphs = [Graph.from_edges(payments(0, n), accounts(0, n)).per_class_split(2, 1, 1) for n in (60, 48)]
+    path = gv.train(graphs[0], gv.methods.DpSgd(steps=2), unit="node", epsilon=1, seed=0).save(tmp_path / "model")
+    with pytest.raises(InvalidInput, match="differ in sizes"):
+        gv.verify(path, graphs[1])
 
 
 @dataclass(frozen=True)

@@ -254,8 +254,8 @@ def test_records_of_a_bench_run(tmp_path: Path) -> None:
     assert "Tiny" in page.read_text()
 
 
-def trained(tmp_path: Path, *words: str) -> Any:
-    common = ["train", "mlp", "chain-s", "--epsilon", "1", "--epochs", "1", "--seed", "0", "--quiet"]
+def trained(tmp_path: Path, *words: str, epsilon: str = "1") -> Any:
+    common = ["train", "mlp", "chain-s", "--epsilon", epsilon, "--epochs", "1", "--seed", "0", "--quiet"]
     return CliRunner().invoke(app, [*common, *words, "--out", str(tmp_path / "release")])
 
 
@@ -264,8 +264,7 @@ def test_a_training_run_offers_its_page(tmp_path: Path, unit: str, private: bool
     page = tmp_path / "page.html"
     words = ["--unit", unit, "--summary", str(page)]
     # Nodes: a perceptron without noise has epsilon infinity.
-    words += ["--epsilon", "inf"] if private else []
-    result = trained(tmp_path, *words)
+    result = trained(tmp_path, *words, epsilon="inf" if private else "1")
     assert result.exit_code == 0, (result.output, result.exception)
     assert ("statistics of private labels" in page.read_text()) is private
     assert not list((tmp_path / "release").glob("*.html"))

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import AsJson, OneJobOptions, Quiet, grouped
+from graphveil.cli.options import App, AsJson, OneJobOptions, Quiet, grouped
 from graphveil.cli.output import print_json, print_rows, progress, require_files, resumable, say
 
-app = typer.Typer(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
+app = App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
 
 SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A spec file, or a name from `bench list`.")]
 RecordFolder = Annotated[Path, typer.Option("--out", help="Folder of the records; what is interrupted goes on there.")]

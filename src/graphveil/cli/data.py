@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from graphveil.cli.graphs import graph_of
-from graphveil.cli.options import AsJson, PackGraphOptions, Quiet, grouped
+from graphveil.cli.options import App, AsJson, PackGraphOptions, Quiet, grouped
 from graphveil.cli.output import print_json, progress, say
 
-app = typer.Typer(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
+app = App(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
 
 
 @app.command("pack")

@@ -12,6 +12,7 @@ import typer
 from graphveil.cli.graphs import graph_of
 from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method, converted
 from graphveil.cli.options import (
+    App,
     AsJson,
     BudgetOptions,
     ComputeOptions,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from graphveil.evidence.bounds import Scores
     from graphveil.evidence.game import Inference
 
-app = typer.Typer()
+app = App()
 
 
 @app.command()

@@ -5,21 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from graphveil.cli.output import say
+
 if TYPE_CHECKING:
     from graphveil.cli.options import GraphOptions
     from graphveil.graph.graph import Graph
+    from graphveil.graph.schema import Schema
+    from graphveil.graph.tables import Table
 
 
 def graph_of(given: GraphOptions) -> Graph:
     """The private graph, the user's public one beside it if there is one, and what the user states of it."""
     graph = private_graph(given, given.split or (None if given.names_public else "random"))
     if given.names_public:
-        graph = graph.with_public(public_graph(given, given.nodes, graph.num_classes))
+        graph = graph.with_public(public_graph(given, graph.schema, graph.num_classes))
     return _stated(graph, given)
 
 
-def private_graph(given: GraphOptions, split: str | None) -> Graph:
-    """A named dataset, or the user's own tables or packed graph (split as asked unless they say how)."""
+def private_graph(
+    given: GraphOptions, split: str | None, schema: Schema | None = None, labels_are_public: bool = False
+) -> Graph:
+    """A named dataset, or the user's own tables or packed graph (split as asked unless they say how).
+
+    schema: that of a release, by whose names the tables are read. Where labels are public, a graph without any is not
+    split: nobody could be scored. Elsewhere the split, which is public, must not tell whether somebody has one.
+    """
     import graphveil as gv
     from graphveil.datasets.source import drawn
 
@@ -27,47 +37,72 @@ def private_graph(given: GraphOptions, split: str | None) -> Graph:
         raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes, or with --packed")
     if given.dataset is not None:
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
-    graph = _own_graph(given)
-    if graph.split != "none" or split in (None, "none"):
+    graph = _own_graph(given, schema)
+    unlabelled = labels_are_public and bool((graph.y < 0).all())
+    if graph.split != "none" or split in (None, "none") or unlabelled:
         return graph
     return drawn(graph, split, given.split_seed)
 
 
-def _own_graph(given: GraphOptions) -> Graph:
+def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
     """The user's packed graph, or the one of both tables."""
     import graphveil as gv
 
     if given.packed is not None:
-        if given.nodes is not None or given.directed or given.clean:
-            raise gv.InvalidInput("--nodes, --directed and --clean are for tables; a packed graph is ready as it is")
+        if given.nodes is not None or given.directed or given.clean or given.reads_tables:
+            raise gv.InvalidInput(
+                "--nodes, --directed, --clean and options of columns are for tables; a packed graph is ready as it is"
+            )
         return gv.open_packed(given.packed)
     if given.edges is None or given.nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
-    name, undirected = given.edges.stem, not given.directed
-    return gv.Graph.from_edges(given.edges, given.nodes, undirected=undirected, clean=given.clean, name=name)
+    graph = gv.Graph.from_edges(
+        given.edges,
+        given.nodes,
+        undirected=not given.directed,
+        clean=given.clean,
+        name=given.edges.stem,
+        schema=schema,
+        **given.columns(),
+    )
+    if given.clean:
+        say(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
+    return graph
 
 
-def public_graph(given: GraphOptions, private: Path | None, classes: int) -> Graph:
-    """The user's public graph. Labels mean what they do in the private node table; without one they are numbers."""
+def node_table(given: GraphOptions, schema: Schema | None) -> Table:
+    """The user's node table alone, its ids in the column that the release knows."""
+    from graphveil.graph.columns import kept_columns
+    from graphveil.graph.tables import read_table
+
+    assert given.nodes is not None
+    table = dict(read_table(given.nodes, "nodes", kept_columns(given.drop or (), "nodes"), given.encoding, dates=True))
+    if schema is not None and given.id is not None and given.id in table:
+        table[schema.id] = table.pop(given.id)
+    return table
+
+
+def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Graph:
+    """The user's public graph, by the names of the private one or of a release; without names labels are numbers."""
     import graphveil as gv
-    from graphveil.graph.columns import class_names
     from graphveil.graph.tables import read_table
 
     edges, nodes = given.public_edges, given.public_nodes
     if edges is None or nodes is None:
         raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
-    table = read_table(nodes, "public nodes")
-    names: list[int] | list[str] = list(range(classes))
-    if private is not None:
-        known = read_table(private, "nodes")
-        names = class_names(known["label"])
-        columns = [[key for key in each if key not in ("id", "label", "split")] for each in (known, table)]
-        if columns[0] != columns[1]:
-            raise gv.InvalidInput(f"the feature columns of {private} and {nodes} must be the same, in the same order")
-    # Without classes to compare them with, labels are of no use.
-    table = table if names else {key: column for key, column in table.items() if key not in ("label", "split")}
+    table = read_table(nodes, "public nodes", encoding=given.encoding, dates=schema is not None)
+    if schema is None and not classes:
+        # Without classes to compare them with, labels are of no use.
+        table = {key: column for key, column in table.items() if key not in (given.label or "label", "split")}
     return gv.Graph.from_edges(
-        edges, table, undirected=not given.directed, clean=given.clean, name=edges.stem, classes=names
+        edges,
+        table,
+        undirected=not given.directed,
+        clean=given.clean,
+        name=edges.stem,
+        schema=schema,
+        classes=range(classes) if schema is None else None,
+        **given.names(),
     )
 
 
@@ -85,11 +120,11 @@ def _stated(graph: Graph, given: GraphOptions) -> Graph:
         graph = graph.with_every_id_present()
     if given.population_degrees is None:
         return graph
-    return graph.with_degrees(_degrees(given.population_degrees, given.nodes, graph.num_nodes))
+    return graph.with_degrees(_degrees(given.population_degrees, graph))
 
 
-def _degrees(given: str, nodes: Path | None, count: int) -> int | list[int]:
-    """One number for all, or the column `degree` of a table, in the order of the graph's `count` ids."""
+def _degrees(given: str, graph: Graph) -> int | list[int]:
+    """One number for all, or the column `degree` of a table, in the order of the graph's ids."""
     from graphveil.core import InvalidInput
     from graphveil.graph.tables import read_table
 
@@ -98,7 +133,7 @@ def _degrees(given: str, nodes: Path | None, count: int) -> int | list[int]:
     table = read_table(Path(given), "population degrees")
     if not {"id", "degree"} <= set(table):
         raise InvalidInput(f"{given}: the columns id and degree are needed; got {', '.join(table)}")
-    order = list(map(str, range(count) if nodes is None else read_table(nodes, "nodes")["id"].tolist()))
+    order = list(map(str, range(graph.num_nodes))) if graph.ids is None else graph.ids.to_pylist()
     told = dict(zip(map(str, table["id"].tolist()), map(str, table["degree"].tolist()), strict=True))
     if len(told) != len(table["id"]) or told.keys() != set(order):
         raise InvalidInput(f"{given} must have one row for every id of the graph, present or blank, and no others")

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-import typer.core
+from graphveil.cli.options import OnceCommand
 
 if TYPE_CHECKING:
     from graphveil.methods.bases.method import Method
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
 
 
-class MethodCommand(typer.core.TyperCommand):
+class MethodCommand(OnceCommand):
     """A command whose first argument is a method; that method's hyper-parameters are flags of the command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -29,10 +29,11 @@ class UnitCommand(MethodCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the flagship's name first where no name is given."""
-        from graphveil import core, discover
+        from graphveil import core, datasets, discover
 
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
-        if unit is not None and args[0].startswith("-") and "--help" not in args:
+        nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
+        if unit is not None and nameless and "--help" not in args:
             args = [discover.flagship(core.parse(core.Unit, unit[1], "unit")).name(), *args]
         return super().parse_args(ctx, args)
 
@@ -52,6 +53,8 @@ def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[st
             if flag.startswith("--") and flag not in options and name is not None:
                 raise core.InvalidInput(f"no option {flag}; hyper-parameters of {name}: {', '.join(known)}")
             rest.append(word)
+        elif known[flag] in given:
+            raise core.InvalidInput(f"{flag} is given twice; give it once")
         else:
             given[known[flag]] = value or next(words, "")
     return rest, given

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from graphveil.cli.graphs import private_graph
-from graphveil.cli.options import AsJson, LedgerGraphOptions, Unit, grouped
+from graphveil.cli.options import App, AsJson, LedgerGraphOptions, Unit, grouped
 from graphveil.cli.output import print_rows, require_files, say
 
-app = typer.Typer(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+app = App(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 
 
 @app.command("open")
@@ -23,12 +23,16 @@ def ledger_open(
     epsilon: Annotated[float, typer.Option(help="Budget for all releases together.")],
     delta: Annotated[float, typer.Option(help="Delta of the budget.")],
     source: LedgerGraphOptions,
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Release by whose names `infer` will read the tables, which need no labels then."),
+    ] = None,
 ) -> None:
     """Give a dataset its budget, once."""
     import graphveil as gv
 
     require_files(None, path)
-    graph = private_graph(source, source.split)
+    graph = private_graph(source, source.split, None if like is None else gv.load(like).schema)
     gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
     say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_origin, get_type_hints
 
 import typer
+import typer.core
 
 if TYPE_CHECKING:
     from graphveil.runtime.compute import Compute
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 FlagshipName = Annotated[
     str, typer.Argument(metavar="[METHOD]", help="Name of a method; without it, the flagship of the unit.")
@@ -26,8 +29,38 @@ MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a met
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
 Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
+Threshold = Annotated[
+    str | None, typer.Option(metavar="CLASS=CHANCE", help="Name a class from this chance on: fraud=0.2.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the release that is in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
+
+
+class OnceCommand(typer.core.TyperCommand):
+    """A command that refuses an option that is given twice, of which one would be forgotten without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As usual; an option that may be repeated says so."""
+        from graphveil.core import InvalidInput
+
+        _, _, order = self.make_parser(ctx).parse_args([*args])
+        single = [
+            param for param in order if param.param_type_name == "option" and not getattr(param, "multiple", False)
+        ]
+        twice = [param.opts[0] for place, param in enumerate(single) if param in single[:place]]
+        if twice:
+            raise InvalidInput(f"{twice[0]} is given twice; give it once")
+        return super().parse_args(ctx, args)
+
+
+class App(typer.Typer):
+    """A family of commands, each of which takes an option once."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[typer.core.TyperCommand] | None = None, **more: Any
+    ) -> Callable[[C], C]:
+        return super().command(name, cls=cls or OnceCommand, **more)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -138,6 +171,25 @@ class GraphOptions:
     public_nodes: Annotated[
         Path | None, typer.Option(help="Node table of the public graph; labels may be missing.")
     ] = None
+    id: Annotated[str | None, typer.Option(help="Column of the node table with the ids; default: id.")] = None
+    label: Annotated[str | None, typer.Option(help="Column of the node table with the labels; default: label.")] = None
+    source: Annotated[str | None, typer.Option(help="Column of the edge table with the sources.")] = None
+    target: Annotated[str | None, typer.Option(help="Column of the edge table with the targets.")] = None
+    weight: Annotated[
+        str | None, typer.Option(help="Column of the edge table with weights: 0 is no edge, others need --clean.")
+    ] = None
+    drop: Annotated[list[str] | None, typer.Option(help="Column of the node table that is no feature. Repeatable.")] = (
+        None
+    )
+    encode: Annotated[
+        str | None,
+        typer.Option(help="auto: categories, truth values, dates and blanks become numbers; for public features."),
+    ] = None
+    categories: Annotated[
+        Path | None,
+        typer.Option(help='JSON file that declares columns: {"branch": ["Basel", "Bern"], "opened": "date?"}.'),
+    ] = None
+    encoding: Annotated[str, typer.Option(help="Of CSV files: utf-8, latin-1, cp1252, ...")] = "utf-8"
     directed: Directed = False
     clean: Annotated[
         bool,
@@ -165,6 +217,20 @@ class GraphOptions:
             "or a table with the columns id and degree (a packed graph's or a dataset's ids are 0, 1, ...).",
         ),
     ] = None
+
+    def columns(self) -> dict[str, Any]:
+        """Which column is what, as `Graph.from_edges` takes it."""
+        return {**self.names(), "encode": self.encode, "categories": self.categories}
+
+    def names(self) -> dict[str, Any]:
+        """The part of `columns` that is said of tables whose encoding is known."""
+        ends = {"source": self.source, "target": self.target, "weight": self.weight}
+        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), "encoding": self.encoding, **ends}
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether something is said of the columns of tables."""
+        return self.encoding != "utf-8" or any(value for key, value in self.columns().items() if key != "encoding")
 
     @property
     def names_private(self) -> bool:
@@ -241,3 +307,11 @@ class LedgerGraphOptions(GraphOptions):
     split_reads_labels: Literal[False] = False
     every_id_present: Literal[False] = False
     population_degrees: None = None
+
+
+@dataclass(frozen=True)
+class CheckGraphOptions(LedgerGraphOptions):
+    """The tables to look at."""
+
+    dataset: None = None
+    packed: None = None

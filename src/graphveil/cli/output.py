@@ -71,14 +71,23 @@ def progress(silent: bool) -> AbstractContextManager[None]:
     return quiet() if silent else nullcontext()
 
 
-def require_release(folder: Path | None) -> None:
+def require_release(folder: Path | None, force: bool) -> None:
     """Refuse an unusable folder for a release, if one is named, before any budget is spent."""
     from graphveil.release.release import require_replaceable
     from graphveil.runtime.folders import require_room
 
     if folder is not None:
         require_replaceable(folder)
+        require_vacant(folder, force)
         require_room(folder)
+
+
+def require_vacant(folder: Path, force: bool) -> None:
+    """Nothing is in the folder, or may be replaced: a model was paid for and cannot be had again for free."""
+    from graphveil.core import InvalidInput
+
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        raise InvalidInput(f"{folder} holds a release already, which was paid for; choose another folder, or --force")
 
 
 def require_files(release: Path | None, *files: Path | None) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import Quiet
+from graphveil.cli.options import App, Quiet
 from graphveil.cli.output import progress, require_files, say
 
-app = typer.Typer()
+app = App()
 
 
 @app.command()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphveil.cli.options import AsJson
+from graphveil.cli.options import App, AsJson
 from graphveil.cli.output import print_json, print_rows, print_table, say
 
 if TYPE_CHECKING:
     from graphveil.methods.bases.method import Method
 
-app = typer.Typer()
+app = App()
 
 
 @app.command()

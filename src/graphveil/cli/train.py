@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import unicodedata
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphveil.cli.graphs import graph_of, private_graph, public_graph
+from graphveil.cli.graphs import graph_of, node_table, private_graph, public_graph
 from graphveil.cli.hyperparameters import HYPER, MethodCommand, UnitCommand, build_method
 from graphveil.cli.options import (
+    App,
     AsJson,
     BudgetOptions,
     Directed,
     EdgesGraphOptions,
     FlagshipName,
+    Force,
     GraphOptions,
     InferBudgetOptions,
     InferGraphOptions,
@@ -29,15 +27,27 @@ from graphveil.cli.options import (
     Quiet,
     Reading,
     SpendingOptions,
+    Threshold,
     Unit,
     grouped,
 )
-from graphveil.cli.output import json_text, print_json, progress, require_files, require_release, require_space, say
+from graphveil.cli.output import (
+    json_text,
+    print_json,
+    progress,
+    require_files,
+    require_release,
+    require_space,
+    require_vacant,
+    say,
+)
 
 if TYPE_CHECKING:
+    from graphveil.graph.graph import Graph
+    from graphveil.release.predictions import Predictions
     from graphveil.release.release import Release
 
-app = typer.Typer()
+app = App()
 
 
 @app.command(cls=UnitCommand, epilog=HYPER)
@@ -58,12 +68,13 @@ def account(
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
     from graphveil.graph.sealing import Public
-    from graphveil.planning import Terms, planned
+    from graphveil.planning import Terms, cautions, planned
 
     made = build_method(method, context.obj)
     sizes = Public.blank(nodes, features, classes, not directed, train)
     found = planned(made, sizes, Terms(unit, reading=reading, **vars(budget)))
     plan = found.plan
+    warned = cautions(found.epsilon, found.delta, nodes) if plan.steps else []
     answer = {
         "method": made.name(),
         "unit": plan.adjacency.unit.value,
@@ -75,6 +86,7 @@ def account(
         "steps": [step.describe() for step in plan.steps],
         "refuted": list(plan.refuted),
         "assumes": list(plan.assumes),
+        "warnings": warned,
     }
     if as_json:
         print_json(answer)
@@ -87,6 +99,8 @@ def account(
         say(f"assumes    {item}")
     for reason in plan.refuted:
         say(f"REFUTED    {reason}")
+    for caution in warned:
+        say(f"WARNING    {caution}")
 
 
 @app.command(cls=UnitCommand, epilog=HYPER)
@@ -100,7 +114,12 @@ def train(
     reading: Reading = "sound",
     source: GraphOptions,
     spending: SpendingOptions,
+    threshold: Threshold = None,
+    keep_ids: Annotated[
+        bool, typer.Option("--keep-ids", help="Keep the ids in the release: whoever gets it sees them.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    force: Force = False,
     record: Annotated[Path | None, typer.Option(help="File for the run's JSON record (scores included).")] = None,
     summary: Annotated[
         Path | None, typer.Option(help="File for a page of the run (scores included): not into the release's folder.")
@@ -112,25 +131,39 @@ def train(
     """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
     import graphveil as gv
     from graphveil.bench.record import Stopwatch, record_of
+    from graphveil.planning import cautions, default_delta
     from graphveil.release.keeping import accountable
+    from graphveil.release.serving import later
     from graphveil.runtime.distributed import joined
     from graphveil.runtime.folders import write_file
 
-    made = build_method(method, context.obj)
+    made, chosen = build_method(method, context.obj), parse_threshold(threshold)
+    if keep_ids and not made.reads.stored:
+        raise gv.InvalidInput(f"{method} needs no --keep-ids: its predictions read the node table, which has the ids")
     with accountable() as so_far:
         with joined() as crew, progress(quiet or not crew.first), workers.compute().used():
             if crew.first:
-                require_release(out)
+                require_release(out, force)
                 require_files(out, record, summary, spending.ledger)
             graph = graph_of(source)
             if crew.first:
                 require_space(out, graph)
+            require_known_class(chosen, graph)
+            if keep_ids and graph.ids is None:
+                raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
+            if crew.first and not as_json:
+                say(f"later: {later(made)}")
+                delta = default_delta(graph.num_nodes) if budget.delta is None else budget.delta
+                for caution in cautions(budget.epsilon, delta, graph.num_nodes):
+                    say(f"WARNING: {caution}")
             means = spending.arguments(counted=crew.first)
             with Stopwatch() as watch:
                 release = gv.train(graph, made, unit=unit, reading=reading, **vars(budget), **means)
         if not crew.first:
             return
         so_far.spend(release.certificate)
+        release = release if chosen is None else release.with_threshold(*chosen)
+        release = release.with_ids() if keep_ids else release
         # First of all: scoring can fail for want of memory, and the budget is spent.
         if out is not None:
             so_far.keep(release.save, out)
@@ -158,6 +191,7 @@ def release_graph(
     source: EdgesGraphOptions,
     spending: SpendingOptions,
     format: Annotated[str, typer.Option(help="Of the edge list: parquet or csv.")] = "parquet",
+    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -174,6 +208,7 @@ def release_graph(
 
     made, kind = build_method(method, context.obj), parse(Format, format, "format")
     require_writable(out, kind)
+    require_vacant(out, force)
     require_room(out)
     require_files(out, spending.ledger)
     with accountable() as so_far:
@@ -199,38 +234,31 @@ def infer(
     source: InferGraphOptions,
     budget: InferBudgetOptions,
     spending: InferSpendingOptions,
+    threshold: Threshold = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file for node, class and probabilities; ids that start like a formula (=1) get a leading '."
+            help="CSV file for id, label and probabilities; ids that start like a formula (=1) get a leading '."
         ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Predict with a release: free from released state; with --epsilon, on another private graph at a cost."""
+    """Predict with a release: free from released state; with --epsilon, on another private graph at a cost.
+
+    Free predictions need the node table at most (--nodes alone): for ids, or for the features that they read.
+    """
     import graphveil as gv
-    from graphveil.core import rounded
     from graphveil.release.keeping import accountable
     from graphveil.release.serving import remarks
 
     require_files(None, out, spending.ledger)
-    if source.nodes is not None and source.edges is None:
-        raise gv.InvalidInput("--nodes needs --edges: a graph of your own is two tables")
-    loaded = gv.load(release)
-    graph = None
+    loaded, chosen = gv.load(release), parse_threshold(threshold)
+    loaded = loaded if chosen is None else loaded.with_threshold(*chosen)
     spends = budget.epsilon is not None or budget.noise is not None
-    if source.names_public:
-        if spends or source.names_private:
-            raise gv.InvalidInput(
-                "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
-            )
-        graph = public_graph(source, None, 0)
-    elif loaded.method.reads.public_nodes and (source.edges is not None or source.packed is not None):
-        raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
-    elif source.names_private:
-        with progress(quiet):
-            graph = private_graph(source, source.split)
+    with progress(quiet):
+        subject = _subject(loaded, source, spends)
+    graph = subject if isinstance(subject, gv.Graph) else None
     with accountable() as so_far:
         cost = loaded.prediction_cost
         if spends:
@@ -241,25 +269,78 @@ def infer(
             means = spending.arguments()
             with progress(quiet):
                 loaded = gv.infer(loaded, graph, **vars(budget), **means)
-            spent = loaded.certificate
-            so_far.spend(spent)
-            cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
-            if spent.guarantees[0].releases > 1:
-                cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
-        elif graph is not None:
-            cost += remarks(loaded.method, graph)
-        probabilities = loaded.predict_proba(graph)
-        labels = probabilities.argmax(dim=1)
+            so_far.spend(loaded.certificate)
+            cost = _spent(loaded, graph)
+            found = loaded.predictions()
+        else:
+            cost += "" if graph is None else remarks(loaded.method, graph)
+            found = loaded.predictions(subject)
         if out is not None:
-            table = source.nodes or source.public_nodes
-            so_far.keep(partial(_write_predictions, table, labels.tolist(), probabilities.tolist()), out)
+            so_far.keep(partial(_write_predictions, found), out)
     if as_json:
         certificate = loaded.certificate.describe()
-        print_json({"cost": cost, "certificate": certificate, "predictions": labels.tolist()})
+        numbers = [loaded.classes.index(label) for label in found.labels]
+        print_json({"cost": cost, "certificate": certificate, "predictions": numbers, "nodes": found.rows()})
     else:
         say(loaded.card())
-        say(f"{len(labels)} predictions; cost: {cost}")
-        say(f"written to {out}" if out else f"first ten: {labels[:10].tolist()}; --out FILE writes all")
+        say(f"{len(found)} predictions; cost: {cost}")
+        say(f"written to {out}" if out else f"first ten: {', '.join(found.labels[:10])}; --out FILE writes all")
+
+
+def _subject(loaded: Release, source: InferGraphOptions, spends: bool) -> Any:
+    """Whose nodes get predictions: a graph, a node table alone, or nobody but those of the training."""
+    import graphveil as gv
+
+    if source.names_public:
+        if spends or source.names_private:
+            raise gv.InvalidInput(
+                "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
+            )
+        return public_graph(source, loaded.schema, 0)
+    if loaded.method.reads.public_nodes and (source.edges is not None or source.packed is not None):
+        raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
+    if source.nodes is not None and source.edges is None and not spends:
+        return node_table(source, loaded.schema)
+    if not source.names_private:
+        return None
+    labels_are_public = "y" not in loaded.certificate.plan.adjacency.private
+    return private_graph(source, source.split, loaded.schema, labels_are_public)
+
+
+def _spent(release: Release, graph: Graph) -> str:
+    """What predictions on this graph have cost it."""
+    from graphveil.core import rounded
+
+    spent = release.certificate
+    cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
+    if spent.guarantees[0].releases > 1:
+        cost += f"; with the releases before it on the same data, epsilon {rounded(spent.epsilon, places=4)}"
+    return cost
+
+
+def parse_threshold(text: str | None) -> tuple[str, float] | None:
+    """A class and a chance, from fraud=0.2."""
+    from graphveil.core import InvalidInput
+
+    if text is None:
+        return None
+    label, _, chance = text.rpartition("=")
+    try:
+        found = float(chance)
+    except ValueError:
+        found = 0.0
+    if not label or not 0 < found <= 1:
+        raise InvalidInput(f"--threshold takes a class and a chance above 0 and at most 1: fraud=0.2; got {text!r}")
+    return label, found
+
+
+def require_known_class(chosen: tuple[str, float] | None, graph: Graph) -> None:
+    """The class of a threshold is one of the graph's, said before anything is spent."""
+    from graphveil.core import InvalidInput
+
+    known = tuple(map(str, range(graph.num_classes))) if graph.schema is None else graph.schema.classes
+    if chosen is not None and chosen[0] not in known:
+        raise InvalidInput(f"--threshold: {chosen[0]!r} is none of the classes {', '.join(known)}")
 
 
 def _print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
@@ -283,26 +364,7 @@ def _summary(release: Release, entry: dict[str, Any]) -> str:
     return summary(release, bars, entry["scores_are_private"])
 
 
-def _write_predictions(nodes: Path | None, labels: list[int], probabilities: list[list[float]], path: Path) -> None:
-    """One line for every node, by the ids of the table `nodes`, else by its row in the graph."""
-    from graphveil.core import InvalidInput
-    from graphveil.graph.tables import read_table
+def _write_predictions(found: Predictions, path: Path) -> None:
     from graphveil.runtime.folders import write_file
 
-    ids = range(len(labels)) if nodes is None else read_table(nodes, "nodes", lambda _: ["id"])["id"].to_pylist()
-    if len(ids) != len(labels):
-        raise InvalidInput(f"{nodes} has {len(ids)} rows, but {len(labels)} nodes were predicted; was it changed?")
-    file = io.StringIO(newline="")
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["node", "class", *(f"p{label}" for label in range(len(probabilities[0])))])
-    for node, label, row in zip(ids, labels, probabilities, strict=True):
-        rows.writerow([_inert(str(node)), label, *(f"{value:.6f}" for value in row)])
-    write_file(path, file.getvalue().encode(), private=True)
-
-
-def _inert(text: str) -> str:
-    """An apostrophe before what a spreadsheet would run as a formula; whole numbers such as -5 stay."""
-    # Spreadsheets take full-width signs for the plain ones.
-    first = unicodedata.normalize("NFKC", text[:1])
-    formula = first in ("=", "+", "-", "@", "\t", "\r", "\n")
-    return f"'{text}" if formula and not re.fullmatch(r"-[0-9]+", text, re.ASCII) else text
+    write_file(path, found.to_csv().encode(), private=True)

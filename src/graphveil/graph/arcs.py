@@ -34,6 +34,11 @@ class Arcs:
     where: str
     names: Any = None
 
+    @classmethod
+    def none(cls, num_nodes: int) -> Arcs:
+        """No arc among so many nodes."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), num_nodes, "edges row")
+
     @property
     def keys(self) -> Ids:
         """One number per arc, ordered by target and then source, int64 [m]."""
@@ -104,6 +109,17 @@ class Arcs:
         if undirected:
             arcs = arcs.both_ways()
         return arcs.select(np.unique(arcs.keys, return_index=True)[1])
+
+    def repairs(self, undirected: bool) -> str:
+        """What `cleaned` drops of a list that names each edge once, in words; empty if nothing."""
+        loops = int((self.sources == self.targets).sum())
+        rest = self.select(self.sources != self.targets)
+        if undirected:
+            low, high = np.minimum(rest.sources, rest.targets), np.maximum(rest.sources, rest.targets)
+            rest = replace(rest, sources=low, targets=high)
+        repeats = len(rest.sources) - len(np.unique(rest.keys))
+        words = [f"{loops:,} self-loops"] * bool(loops) + [f"{repeats:,} repeated edges"] * bool(repeats)
+        return f"{' and '.join(words)} of {len(self.sources):,} rows" if words else ""
 
     def both_ways(self) -> Arcs:
         """Every arc, then every arc turned round."""

@@ -1,4 +1,4 @@
-"""What the columns of a node and an edge table mean: ids, arcs, features, classes and splits."""
+"""What the columns of a node and an edge table mean: ids, arcs, classes and splits; features: `encoding`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from torch import Tensor
 
 from graphveil.core import ROLES, UNLABELLED, InvalidInput
 from graphveil.graph.arcs import Arcs, Ids
-from graphveil.graph.tables import TEXT, Table, coded, is_text, read_table, shown
+from graphveil.graph.tables import MISSING, TEXT, Pick, Table, coded, read_table, shown
 
-_NONE = ("", str(UNLABELLED))
+_NONE = (*MISSING, str(UNLABELLED))
+_PERHAPS_NONE = ("None", "NONE", "NULL", "Null", "null", "NA", "N/A", "#N/A", "n/a")
+"""What may be a class of that name, or a missing label as some program writes it."""
+_WHOLE_FLOAT = re.compile(r"(-?[0-9]+)\.0+")
 # As long as 64-bit numbers get.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
@@ -39,22 +42,79 @@ def node_ids(column: Any) -> Any:
     return texts.take(pa.array(codes))
 
 
-def read_edges(edges: str | Path | NDArray[Any] | Table, ids: Any) -> Arcs:
-    """The columns `source` and `target`, or the only two there are, ids replaced by positions in the node table."""
-    lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() == ".csv"
+def kept_columns(drop: Sequence[str], what: str) -> Pick:
+    """All columns but those in `drop`, each of which there is."""
+
+    def kept(names: list[str]) -> Sequence[str]:
+        strange = [name for name in drop if name not in names]
+        if strange:
+            raise InvalidInput(f"{what}: no column {strange[0]!r} to drop; the columns are {shown(', '.join(names))}")
+        return [name for name in names if name not in drop]
+
+    return kept
+
+
+def read_edges(
+    edges: str | Path | NDArray[Any] | Table,
+    ids: Any,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    *,
+    clean: bool = False,
+    encoding: str = "utf-8",
+) -> Arcs:
+    """The columns `source` and `target`, or the only two there are, ids replaced by positions in the node table.
+
+    weight: a column of which 0 means that there is no edge; other weights than 1 are refused unless cleaned away.
+    """
+    columns = dict(read_table(edges, "edges", edge_columns(edges, ids, source, target, weight), encoding))
+    there = None if weight is None else _weighted(columns.pop(weight), weight, clean)
+    sources, targets = (_positions(column, ids, name) for name, column in columns.items())
+    arcs = Arcs(sources, targets, len(ids), "edges row", ids)
+    return arcs if there is None else arcs.select(there)
+
+
+def edge_columns(edges: Any, ids: Any, source: str | None, target: str | None, weight: str | None) -> Pick:
+    """The columns of an edge table that are read: both ends, and the weights if they are named."""
+    lines = isinstance(edges, str | Path) and Path(edges).suffix.lower() in (".csv", ".tsv")
+    wanted = (source or "source", target or "target")
+    if wanted[0] == wanted[1]:
+        raise InvalidInput(f"edges: source and target are two columns, got {wanted[0]!r} for both")
 
     def ends(names: list[str]) -> Sequence[str]:
         if lines:
             _require_header(names, ids)
-        if {"source", "target"} <= set(names):
-            return ("source", "target")
-        if len(names) != 2:
-            raise InvalidInput(f"edges: the columns source and target are needed; got {shown(', '.join(names))}")
+        if weight is not None and weight not in names:
+            raise InvalidInput(f"edges: no column {weight!r} with weights; got {shown(', '.join(names))}")
+        if set(wanted) <= set(names):
+            return wanted if weight is None else (*wanted, weight)
+        if len(names) != 2 or source is not None or target is not None:
+            raise InvalidInput(
+                f"edges: the columns {wanted[0]} and {wanted[1]} are needed; got {shown(', '.join(names))}"
+            )
         return names
 
-    columns = read_table(edges, "edges", ends)
-    sources, targets = (_positions(column, ids, name) for name, column in columns.items())
-    return Arcs(sources, targets, len(ids), "edges row", ids)
+    return ends
+
+
+def _weighted(column: Any, name: str, clean: bool) -> NDArray[np.bool_]:
+    """Which rows are edges, bool [m]."""
+    try:
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException as error:
+        raise InvalidInput(f"edges: column {name!r} must hold weights, which are numbers: {shown(error)}") from None
+    unknown = np.flatnonzero(np.isnan(values))
+    if unknown.size:
+        raise InvalidInput(f"edges row {unknown[0]}: the weight is missing: an edge or none? Give 1 or 0")
+    other = np.flatnonzero((values != 0) & (values != 1))
+    if other.size and not clean:
+        raise InvalidInput(
+            f"edges row {other[0]}: the weight {values[other[0]]:g}; edges carry no weights here: leave the column out "
+            "so that every row is an edge, or clean the table (--clean, clean=True), which drops weights"
+        )
+    there: NDArray[np.bool_] = values != 0
+    return there
 
 
 def _require_header(names: list[str], ids: Any) -> None:
@@ -68,13 +128,11 @@ def _require_header(names: list[str], ids: Any) -> None:
 
 def _positions(ends: Any, ids: Any, column: str) -> Ids:
     """Where each id stands in the node table, int64 [m]."""
-    texts, codes = coded(ends, f"edges: column {column!r}: ids")
-    places = pc.index_in(texts, value_set=ids).fill_null(-1).to_numpy().astype(np.int64)
-    found: Ids = places[codes]
+    found = places(ends, ids, column)
     strangers = np.flatnonzero(found < 0)
     if strangers.size:
         row = int(strangers[0])
-        name = shown(texts[codes[row]])
+        name = shown(ends[row]) if ends[row].is_valid else ""
         raise InvalidInput(
             f"edges row {row}: {column} {name} is not in the node table; add the node"
             if name
@@ -83,66 +141,15 @@ def _positions(ends: Any, ids: Any, column: str) -> Ids:
     return found
 
 
-# Features, labels and splits
+def places(ends: Any, ids: Any, column: str) -> Ids:
+    """Where each id stands in the node table, int64 [m]; -1 where it does not."""
+    texts, codes = coded(ends, f"edges: column {column!r}: ids")
+    known = pc.index_in(texts, value_set=ids).fill_null(-1).to_numpy().astype(np.int64)
+    found: Ids = known[codes]
+    return found
 
 
-def feature_columns(columns: Table, rows: int) -> Tensor:
-    """The remaining columns side by side, float32 [rows, d]."""
-    widths = [column.type.list_size if pa.types.is_fixed_size_list(column.type) else 1 for column in columns.values()]
-    x = np.empty((rows, sum(widths)), dtype=np.float32)
-    start = 0
-    for (name, column), width in zip(columns.items(), widths, strict=True):
-        x[:, start : start + width] = _feature_column(column, name).reshape(rows, width)
-        start += width
-    return torch.from_numpy(x)
-
-
-def _feature_column(column: Any, name: str) -> NDArray[np.float64]:
-    """Finite numbers [rows] or [rows * k], or an error that names the cell."""
-    if pa.types.is_fixed_size_list(column.type):
-        width, values = column.type.list_size, _numbers(column.flatten(), name)
-    elif pa.types.is_dictionary(column.type):
-        texts, codes = coded(column, name)
-        width, values = 1, _numbers(texts, name, codes)[codes]
-    else:
-        width, values = 1, _numbers(column, name)
-    bad = np.flatnonzero(~(np.abs(values) <= np.finfo(np.float32).max))
-    if bad.size:
-        raise InvalidInput(
-            f"nodes row {bad[0] // width}: feature {name!r} is {values[bad[0]]}; features must be finite"
-        )
-    return values
-
-
-def _numbers(column: Any, name: str, codes: Ids | None = None) -> NDArray[np.float64]:
-    """Numbers, or text that is a decimal number, as doubles; `codes`: where the texts stand in the table."""
-    if not is_text(column.type):
-        numbers = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
-        values: NDArray[Any] = numbers.to_numpy(zero_copy_only=False)
-        return values.astype(np.float64)
-    try:
-        doubles: NDArray[np.float64] = column.cast(pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        place = _first_word(column)
-        row = place if codes is None else int(np.argmax(codes == place))
-        cell = shown(column[place]) or "empty"
-        raise InvalidInput(
-            f"nodes row {row}: feature {name!r} is {cell}, not a number; encode or drop the column"
-        ) from None
-    return doubles
-
-
-def _first_word(column: Any) -> int:
-    """The first place whose text is no number, of a column that has one."""
-    low, high = 0, len(column)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            column[low:middle].cast(pa.float64())
-            low = middle
-        except pa.ArrowInvalid:
-            high = middle
-    return low
+# Labels and splits
 
 
 def classes_of(column: Any, where: str, classes: Sequence[int] | Sequence[str] | NDArray[Any] | None = None) -> Tensor:
@@ -169,18 +176,46 @@ def class_names(column: Any) -> list[int] | list[str]:
 
 
 def _labels(column: Any, where: str) -> tuple[list[str], Ids]:
-    """The distinct labels as text, and each row's place among them, int64 [n]."""
-    column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+    """The distinct labels as text, and each row's place among them, int64 [n].
+
+    pandas makes floats of whole numbers beside missing ones, also in files: 1.0 is the label 1 if all are written so.
+    """
+    column = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else _whole_numbers(column, where)
     texts, codes = coded(column, f"{where}: labels")
     named: list[str] = texts.to_pylist()
-    if {_number(text) for text in named if text} == {Decimal(-1), Decimal(1)}:
+    floats = [_WHOLE_FLOAT.fullmatch(text) for text in named if text not in MISSING]
+    if floats and all(floats):
+        named = [text if (whole := _WHOLE_FLOAT.fullmatch(text)) is None else whole[1] for text in named]
+    if {_number(text) for text in named if text not in MISSING} == {Decimal(-1), Decimal(1)}:
         raise InvalidInput(f"{where}: the labels are -1 and 1, and -1 means no label; name the classes 0 and 1")
     return named, codes
+
+
+def _whole_numbers(column: Any, where: str) -> Any:
+    """Floats as whole numbers, which NaN leaves without a label; any other column as it is."""
+    if not pa.types.is_floating(column.type):
+        return column
+    values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+    known = ~np.isnan(values)
+    broken = np.flatnonzero(known & ~((np.abs(values) < 2**53) & (values == np.floor(values))))
+    if broken.size:
+        raise InvalidInput(
+            f"{where} {broken[0]}: the label {values[broken[0]]} is no whole number; labels name classes: use whole "
+            "numbers or text"
+        )
+    return pa.array(np.where(known, values, 0).astype(np.int64), mask=~known)
 
 
 def _names(texts: list[str], codes: Ids, where: str) -> list[int] | list[str]:
     """Sorted class names: numbers where every label is one in its usual form, so that 10 follows 9; else words."""
     known = [text for text in texts if text not in _NONE]
+    for text in known:
+        if text in _PERHAPS_NONE:
+            row = int(np.argmax(codes == texts.index(text)))
+            raise InvalidInput(
+                f"{where} {row}: the label {text} may mean that there is none; leave the cell empty, or call the class "
+                "otherwise"
+            )
     if all(_WHOLE.fullmatch(text) for text in known):
         numbers = sorted(int(text) for text in known)
         if numbers and numbers[0] < 0:
@@ -213,7 +248,7 @@ def masks_of(column: Any, where: str) -> dict[str, Tensor]:
     texts, codes = coded(column, f"{where}: splits")
     names: list[str] = texts.to_pylist()
     for code, name in enumerate(names):
-        if name not in (*ROLES, ""):
+        if name not in (*ROLES, *MISSING):
             row = int(np.argmax(codes == code))
             raise InvalidInput(f"{where} {row}: split is {shown(name)}; use train, val, test or leave it empty")
     named = np.array(names, dtype=object)[codes]

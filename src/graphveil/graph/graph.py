@@ -22,7 +22,17 @@ from graphveil.core import (
     require_printable,
 )
 from graphveil.graph.arcs import Arcs, Csr, Ids
-from graphveil.graph.lineage import PYG_ATTRIBUTE, Descent, digest, from_text, handed_down, of_file, to_text
+from graphveil.graph.lineage import (
+    PYG_ATTRIBUTE,
+    Descent,
+    digest,
+    from_text,
+    handed_down,
+    names_digest,
+    of_file,
+    to_text,
+)
+from graphveil.graph.schema import FeatureColumn, Schema
 from graphveil.graph.sealing import Public, PublicGraph, Sealed, _Cached, out_degrees, seal
 from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
 from graphveil.graph.tensors import (
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
     import networkx
     from torch_geometric.data import Data
 
+    from graphveil.graph.encoding import Declared
     from graphveil.graph.tables import Table
 
 
@@ -58,6 +69,8 @@ class Graph:
     A split deals out ids, whether or not there is a record behind them: blank and unlabelled ids are in the masks.
     split_reads_labels: the split was drawn by looking at labels. every_id_present, degrees: what the data holder states
     of the fixed population, see `with_every_id_present` and `with_degrees`.
+    schema: the names of columns and classes, which a graph from tables has; ids: Arrow text [n], of such a graph;
+    cleaned: what was dropped from its edges, in words.
     """
 
     x: Tensor
@@ -76,6 +89,9 @@ class Graph:
     split_reads_labels: bool = False
     every_id_present: bool = False
     degrees: Ids | None = None
+    schema: Schema | None = None
+    ids: Any = None
+    cleaned: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.adj, Csr) and self.adj.origin is not None:
@@ -87,6 +103,7 @@ class Graph:
         self._check_labels()
         self._check_masks()
         self._check_degrees()
+        self._check_names()
 
     def _check_features(self) -> None:
         check_tensor(self.x, "x", torch.float32, 2)
@@ -156,6 +173,17 @@ class Graph:
                 "statement is not true of this population; state degrees that hold with every id present"
             )
 
+    def _check_names(self) -> None:
+        if self.ids is not None and len(self.ids) != self.num_nodes:
+            raise InvalidInput(f"there are {len(self.ids)} ids, but {self.num_nodes} nodes; they must agree")
+        if self.schema is None:
+            return
+        named, found = (self.schema.width, len(self.schema.classes)), (self.num_features, self.num_classes)
+        if named != found:
+            raise InvalidInput(
+                f"the schema names {named[0]} features and {named[1]} classes; the graph has {found[0]} and {found[1]}"
+            )
+
     @classmethod
     def from_pyg(cls, data: Data, *, undirected: bool | None = None, clean: bool = False, name: str = "graph") -> Graph:
         """From a PyG `Data` with x, edge_index and y, and masks if it has them.
@@ -217,7 +245,7 @@ class Graph:
         Ids follow the order of `g.nodes`; labels are ints or strings, mapped to sorted class ids.
         """
         require_networkx(g)
-        from graphveil.graph.columns import classes_of, masks_of
+        from graphveil.graph.columns import class_names, classes_of, masks_of
         from graphveil.graph.tables import text_column
 
         names = np.fromiter(g.nodes, dtype=object, count=len(g))
@@ -228,50 +256,91 @@ class Graph:
         undirected = not g.is_directed()
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         columns = {part: [data.get(part) for _, data in g.nodes(data=True)] for part in (label, split)}
-        y = classes_of(text_column(columns[label], "node", label), "node")
+        labels = text_column(columns[label], "node", label)
+        y = classes_of(labels, "node")
         masks = masks_of(text_column(columns[split], "node", split), "node")
-        return cls._assemble(node_features(g, features), adj, y, undirected, name, masks)
+        made = cls._assemble(node_features(g, features), adj, y, undirected, name, masks)
+        numbers = (FeatureColumn(features, size=made.num_features),)
+        return replace(made, schema=Schema(tuple(map(str, class_names(labels))), numbers, label=label))
 
     @classmethod
     def from_edges(
         cls,
-        edges: str | Path | NDArray[Any] | Table,
-        nodes: str | Path | NDArray[Any] | Table,
+        edges: str | Path | NDArray[Any] | Table | Any | None,
+        nodes: str | Path | NDArray[Any] | Table | Any,
         *,
         undirected: bool = True,
         clean: bool = False,
-        label: str = "label",
-        id: str = "id",
+        label: str | None = None,
+        id: str | None = None,
         split: str = "split",
+        source: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        drop: Sequence[str] = (),
+        encode: str | None = None,
+        categories: str | Path | Declared | None = None,
+        encoding: str = "utf-8",
         name: str = "graph",
         classes: Sequence[int] | Sequence[str] | None = None,
+        schema: Schema | None = None,
     ) -> Graph:
-        """From two tables: CSV or Parquet files, structured arrays, or columns by name.
+        """From two tables: CSV or Parquet files, data frames (pandas, polars), structured arrays, or columns by name.
 
-        edges: source and target ids in the first two columns (also a plain [m, 2] array); an undirected
-        edge is listed once. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
-        sorted class ids; empty or -1 = unlabelled), maybe `split` (train, val, test or empty), and features.
+        edges: source and target ids in the columns of that name, or in the only two there are (also a plain [m, 2]
+        array); an undirected edge is listed once; None: no edges. weight: a column in which 0 means that there is no
+        edge; other columns are not read. nodes: the columns `id` (ints or strings), `label` (ints or strings, mapped to
+        sorted class ids; empty, NaN or -1 = unlabelled), maybe `split` (train, val, test or empty), and features;
+        `drop` names columns that are none.
         Ids and labels are their exact text: 1 and 01 are two ids, and as labels in one column they are refused.
         classes: the labels in the order of their class ids, for a table that need not show them all, nor any.
+        Features are finite numbers. categories declares what else columns hold (or a JSON file that does): a list of
+        categories, "truth" or "date", with a question mark where cells may be empty ("number?"). encode="auto" reads
+        that off the cells, which only units that leave features public allow. encoding: of CSV files.
+        schema: that of a release, `release.schema`: columns and classes are found by its names and put in its order,
+        whatever theirs is here, and labels may be missing.
         """
         # Arrow is loaded where tables are read: training needs none.
-        from graphveil.graph.columns import classes_of, feature_columns, masks_of, node_ids, read_edges
+        from graphveil.graph.columns import class_names, classes_of, kept_columns, masks_of, node_ids, read_edges
+        from graphveil.graph.encoding import encoded_columns, feature_columns, read_declared
         from graphveil.graph.tables import read_table, shown
 
-        table = read_table(nodes, "nodes")
-        for column in (id, label) if classes is None else (id,):
+        if encode not in (None, "auto"):
+            raise InvalidInput(f"unknown encode={encode!r}; use auto, or declare columns with categories")
+        if schema is not None and (encode is not None or categories is not None or classes is not None):
+            raise InvalidInput(
+                "a schema says how columns and classes are read; leave encode, categories and classes out"
+            )
+        known = schema or Schema((), ())
+        id, label = id or known.id, label or known.label
+        dates = any(each is not None for each in (encode, categories, schema))
+        table = read_table(nodes, "nodes", kept_columns(drop, "nodes"), encoding, dates)
+        for column in (id, label) if classes is None and schema is None else (id,):
             if column not in table:
                 raise InvalidInput(f"nodes: no column {column!r}; the columns are {shown(', '.join(table))}")
         ids = node_ids(table[id])
-        arcs = read_edges(edges, ids)
+        arcs = (
+            Arcs.none(len(ids))
+            if edges is None
+            else read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
+        )
         adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
-        x = feature_columns({key: table[key] for key in table if key not in (id, label, split)}, len(ids))
-        unlabelled = torch.full((len(ids),), UNLABELLED)
-        y = classes_of(table[label], "nodes row", classes) if label in table else unlabelled
+        features = {key: table[key] for key in table if key not in (id, label, split)}
+        if schema is None:
+            declared = read_declared(categories) if isinstance(categories, str | Path) else categories or {}
+            columns = encoded_columns(features, declared, auto=encode == "auto")
+        else:
+            schema.require_columns(list(features), "nodes: the table")
+            columns = schema.columns
+        x = feature_columns(features, len(ids), columns)
+        given = classes if schema is None else schema.classes
+        y = classes_of(table[label], "nodes row", given) if label in table else torch.full((len(ids),), UNLABELLED)
+        names = given if given is not None else class_names(table[label])
         masks = masks_of(table[split], "nodes row") if split in table else None
-        count = None if classes is None else len(classes)
         lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
-        return cls._assemble(x, adj, y, undirected, name, masks, count, lineage)
+        made = cls._assemble(x, adj, y, undirected, name, masks, len(names), lineage)
+        words = arcs.repairs(undirected) if clean else ""
+        return replace(made, schema=Schema(tuple(map(str, names)), columns, id, label), ids=ids, cleaned=words)
 
     @classmethod
     def _assemble(
@@ -342,6 +411,10 @@ class Graph:
         """Whether the arcs are those that the release of the lineage told: they know it, nobody compares them."""
         return self.adj.origin is not None
 
+    def ids_digest(self) -> str:
+        """SHA-256 of the ids in their order, which are public under every unit; empty where there are none."""
+        return "" if self.ids is None else names_digest(self.ids.to_pylist())
+
     def split_hash(self) -> str:
         """SHA-256 of the three masks."""
         return digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
@@ -361,6 +434,35 @@ class Graph:
         made = replace(self, adj=adj, degrees=None)
         object.__setattr__(made, "_cached", self._cached)
         return made
+
+    def with_schema(self, schema: Schema) -> Graph:
+        """The same graph, of which you state that its numbers stand for these columns and classes, in this order."""
+        return replace(self, schema=schema, num_classes=max(self.num_classes, len(schema.classes)))
+
+    def matched(self, schema: Schema) -> Graph:
+        """The same graph with the columns and classes of `schema`, by name; refused where they cannot be told."""
+        where = f"the graph {self.name!r}"
+        if self.schema is None:
+            raise InvalidInput(
+                f"{where} has no names of columns and classes, and those of the release go by name: read its tables "
+                "with Graph.from_edges(..., schema=release.schema), or state that the numbers stand in the same order "
+                "with graph.with_schema(release.schema)"
+            )
+        order, classes = schema.order_of(self.schema, where), schema.classes_of(self.schema, where)
+        in_order = np.array_equal(order, np.arange(len(order)))
+        y = torch.from_numpy(np.append(classes, UNLABELLED)[self.y.numpy()])
+        return replace(
+            self,
+            x=self.x if in_order else self.x[:, torch.from_numpy(order)].contiguous(),
+            y=self.y if torch.equal(y, self.y) else y,
+            num_classes=len(schema.classes),
+            schema=schema,
+            public_graph=None if self.public_graph is None else self.public_graph._alike(self.schema).matched(schema),
+        )
+
+    def _alike(self, schema: Schema) -> Graph:
+        """This public graph with names: its own, or those of the private one, whose order `with_public` took it for."""
+        return self if self.schema is not None else self.with_schema(schema)
 
     def with_every_id_present(self) -> Graph:
         """The same graph, of which you state that there is a record behind every id.
@@ -439,6 +541,8 @@ class Graph:
             raise InvalidInput(f"the public graph must be a graphveil Graph, got {type(public).__name__}")
         if public.public_graph is not None or (public.x.shape == self.x.shape and torch.equal(public.x, self.x)):
             raise InvalidInput("the public graph must be another graph than the private one, with none beside it")
+        if public.schema is not None and self.schema is not None:
+            public = public.matched(self.schema)
         if public.num_features != self.num_features:
             raise InvalidInput(
                 f"the public graph has {public.num_features} features, but the private one has {self.num_features}; "
@@ -453,7 +557,7 @@ class Graph:
             )
         name = f"{public.name}-public" if public.name == self.name else public.name
         kept = self if self.split != "none" else self._with_ids([np.arange(self.num_nodes), *_NOBODY], "all train")
-        return replace(kept, public_graph=replace(public, num_classes=self.num_classes, name=name))
+        return replace(kept, public_graph=replace(public, num_classes=self.num_classes, name=name, schema=self.schema))
 
     def split_public(
         self, private: int, queries: int, test: int, seed: int = 0, balanced: bool = False, exchanged: bool = False
@@ -510,6 +614,8 @@ class Graph:
             lineage=self.lineage,
             split_reads_labels=reads_labels,
             every_id_present=self.every_id_present,
+            schema=self.schema,
+            ids=None if self.ids is None else self.ids.take(ids),
         )
 
     @cached_property

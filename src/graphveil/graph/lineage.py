@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,11 @@ def digest(*arrays: NDArray[Any], after: Callable[[], None] = lambda: None) -> s
             found.update(contents[start : start + _BLOCK].data)
             after()
     return found.hexdigest()
+
+
+def names_digest(names: Sequence[str]) -> str:
+    """SHA-256 of a list of names in its order."""
+    return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()
 
 
 def arcs_digest(adj: Csr) -> str:

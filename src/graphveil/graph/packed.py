@@ -28,6 +28,7 @@ from graphveil.core import ROLES, InvalidInput, Tampered
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
 from graphveil.graph.lineage import from_text, handed_down, to_text
+from graphveil.graph.schema import Schema
 from graphveil.runtime.folders import require_only, require_room, settled, written_whole
 from graphveil.runtime.progress import track
 from graphveil.runtime.untrusted import MOST_TEXT, opened, plain_json, read_plain
@@ -178,6 +179,8 @@ def _write(graph: Graph, folder: Path) -> None:
     facts = {name: getattr(graph, name) for name in (*_FACTS, *_STATED)}
     if graph.lineage is not None:
         facts["lineage"] = to_text(graph.lineage)
+    if graph.schema is not None:
+        facts["schema"] = graph.schema.to_text()
     arrays = _arrays(graph)
     digests = {name: hashlib.sha256() for name in ("graph.json", *arrays)}
 
@@ -288,13 +291,14 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
 
 
 def _read_facts(folder: Path) -> dict[str, Any]:
-    """Name, split, number of classes, direction, what the data holder states, and the lineage if there is one."""
+    """Name, split, number of classes, direction, what the data holder states; lineage and names if there are any."""
     facts = dict.fromkeys(_STATED, False) | _parse(folder / "graph.json")
     lineage = from_text(facts.pop("lineage")) if "lineage" in facts else None
+    schema = Schema.from_text(facts.pop("schema")) if "schema" in facts else None
     kinds = _FACTS | dict.fromkeys(_STATED, bool)
     if set(facts) != set(kinds) or any(type(facts[key]) is not kind for key, kind in kinds.items()):
         raise Tampered(f"{folder / 'graph.json'} does not hold exactly {', '.join(kinds)}; pack the graph again")
-    return {**facts, "lineage": lineage}
+    return {**facts, "lineage": lineage, "schema": schema}
 
 
 def _parse(path: Path) -> dict[str, Any]:

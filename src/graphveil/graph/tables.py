@@ -1,14 +1,18 @@
-"""Tables at the border: CSV and Parquet files, structured arrays and dicts, as checked Arrow columns.
+"""Tables at the border: CSV and Parquet files, data frames, structured arrays and dicts, as checked Arrow columns.
 
 Nothing is guessed from text: it stays what stands there, without surrounding blanks, and ids are compared as text.
+A CSV file's first line says whether commas, semicolons or tabs part its cells; its encoding is UTF-8 or named.
 Arrow parses, and needs memory in proportion to the file; only the header is read with Python's `csv`.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from itertools import chain
 from numbers import Number
@@ -43,23 +47,34 @@ BLOCK = 1 << 30
 
 TEXT = pa.large_string()
 
+MISSING = ("", "nan", "NaN", "<NA>", "NaT")
+"""What stands where there is nothing: no text, or what numpy and pandas write for a missing value."""
+
 MARK = "\0"
 """What no CSV file may hold, and so shows where it ends."""
+
+_FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]*)")
 
 _BAD_FILE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
-def read_table(table: str | Path | NDArray[Any] | Table, what: str, pick: Pick = list) -> Table:
+def read_table(
+    table: str | Path | NDArray[Any] | Table, what: str, pick: Pick = list, encoding: str = "utf-8", dates: bool = False
+) -> Table:
     """The columns that `pick` wants, as Arrow arrays of one length, from whatever holds the table.
+
+    encoding: of a CSV file; dates: columns of dates are read too, as their text.
 
     They hold whole numbers, floats, truth values or text (plain, or coded by a dictionary) in which the empty text
     stands for what is missing; a two-dimensional array, for features, has a list of k numbers for each row.
     """
     if isinstance(table, str | Path):
-        columns = _read_file(Path(table), what, pick)
+        columns = _read_file(Path(table), what, pick, encoding, dates)
     else:
         given = _by_name(table, what)
         columns = {name: _from_array(given[name], what, name) for name in pick(list(given))}
+    if dates:
+        columns = {name: _written_dates(column) for name, column in columns.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"{what}: the columns differ in length: {shown(lengths)}")
@@ -75,23 +90,24 @@ def shown(value: object) -> str:
 # Files
 
 
-def _read_file(path: Path, what: str, pick: Pick) -> dict[str, Any]:
-    readers = {".csv": _read_csv, ".parquet": _read_parquet, ".pq": _read_parquet}
-    if path.suffix.lower() not in readers:
+def _read_file(path: Path, what: str, pick: Pick, encoding: str, dates: bool) -> dict[str, Any]:
+    if path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):
         raise InvalidInput(f"{what}: cannot read {path.name}; use a .csv or a .parquet file")
     try:
         if not path.is_file():
             raise InvalidInput(f"{what}: there is no file {path}")
-        return readers[path.suffix.lower()](path, pick)
+        if path.suffix.lower() in (".csv", ".tsv"):
+            return _read_csv(path, pick, encoding)
+        return _read_parquet(path, pick, dates)
     except OSError as error:
         raise InvalidInput(f"{what}: {path.name} cannot be read: {error}") from None
 
 
-def _read_csv(path: Path, pick: Pick) -> dict[str, Any]:
-    """A comma-separated UTF-8 file with one header line; every cell is text, and may span lines within quotes."""
-    raw = path.read_bytes()
-    _require_text(raw, path.name)
-    header = _header(raw, path.name)
+def _read_csv(path: Path, pick: Pick, encoding: str) -> dict[str, Any]:
+    """A text file with one header line; every cell is text, and may span lines within quotes."""
+    raw = _as_utf8(path.read_bytes(), path.name, encoding)
+    delimiter = _delimiter(raw)
+    header = _header(raw, path.name, delimiter)
     names = [name.strip() for name in header]
     if not all(names) or not names or len(set(names)) != len(names):
         raise InvalidInput(
@@ -100,9 +116,30 @@ def _read_csv(path: Path, pick: Pick) -> dict[str, Any]:
         )
     written = dict(zip(names, header, strict=True))
     wanted = [written[name] for name in pick(names)]
-    table = _parse_csv(raw, path.name, header, wanted)
+    table = _parse_csv(raw, path.name, header, wanted, delimiter)
     columns = dict(zip(table.column_names, table.columns, strict=True))
     return {name.strip(): columns[name] for name in wanted}
+
+
+def _as_utf8(raw: bytes, name: str, encoding: str) -> bytes:
+    """The text of a file in UTF-8."""
+    try:
+        known = codecs.lookup(encoding).name
+        if known != "utf-8":
+            raw = raw.decode(known).encode()
+    except LookupError:
+        raise InvalidInput(f"unknown encoding {encoding!r}; use utf-8, latin-1, cp1252 or utf-16") from None
+    except UnicodeError as error:
+        raise InvalidInput(f"{name} is not {encoding}: {shown(error)}; name its encoding (--encoding)") from None
+    _require_text(raw, name)
+    return raw
+
+
+def _delimiter(raw: bytes) -> str:
+    """A comma, unless the first line has none and is parted by semicolons or tabs."""
+    first = _FIRST_LINE.match(raw)
+    bare = re.sub(rb'"[^"]*"', b"", first[1] if first else b"").decode(errors="replace")
+    return "," if "," in bare else max(";\t,", key=lambda sign: (bare.count(sign), sign == ","))
 
 
 def _require_text(raw: bytes, name: str) -> None:
@@ -115,14 +152,17 @@ def _require_text(raw: bytes, name: str) -> None:
         bad, reason = error.start, f"is not UTF-8: {error.reason}"
     if bad >= 0:
         line = raw.count(b"\n", 0, bad) + 1
-        raise InvalidInput(f"{name} is not a comma-separated UTF-8 file: line {line} {reason}; save it as UTF-8")
+        raise InvalidInput(
+            f"{name} is not a comma-separated UTF-8 file: line {line} {reason}; save it as UTF-8, or name its encoding "
+            "(--encoding latin-1)"
+        )
 
 
-def _header(raw: bytes, name: str) -> list[str]:
+def _header(raw: bytes, name: str, delimiter: str) -> list[str]:
     """The cells of the first row that is not empty."""
     lines = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", newline="")
     try:
-        cells = next(row for row in csv.reader(chain(lines, [MARK])) if row)
+        cells = next(row for row in csv.reader(chain(lines, [MARK]), delimiter=delimiter) if row)
     except csv.Error as error:
         raise InvalidInput(f"{name}: the first line cannot be read: {error}; is a quote never closed?") from None
     if cells == [MARK]:
@@ -132,7 +172,7 @@ def _header(raw: bytes, name: str) -> list[str]:
     return cells
 
 
-def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str]) -> Any:
+def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str], delimiter: str) -> Any:
     """The wanted columns below the header, or an error that names the row.
 
     Parsers take a quote that is never closed for a cell that goes on to the end. A last row of our own, which begins
@@ -144,13 +184,13 @@ def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str]) -> A
         strange.append(row)
         return "error"
 
-    whole = raw + f"\n{MARK}{',' * (len(header) - 1)}\n".encode()
+    whole = raw + f"\n{MARK}{delimiter * (len(header) - 1)}\n".encode()
     try:
         table = pcsv.read_csv(
             pa.BufferReader(whole),
             # Rows are numbered only when a single thread reads.
             pcsv.ReadOptions(use_threads=False, block_size=min(len(whole), BLOCK)),
-            pcsv.ParseOptions(newlines_in_values=True, invalid_row_handler=note),
+            pcsv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note),
             pcsv.ConvertOptions(
                 column_types=dict.fromkeys(header, TEXT),
                 include_columns=list(dict.fromkeys([header[0], *wanted])),
@@ -180,7 +220,7 @@ def _unclosed(name: str, where: str) -> str:
     return f"{name}: a quote that opens in {where} is never closed; close it, or double it if it is part of the text"
 
 
-def _read_parquet(path: Path, pick: Pick) -> dict[str, Any]:
+def _read_parquet(path: Path, pick: Pick, dates: bool) -> dict[str, Any]:
     """The wanted columns of a Parquet file; text comes coded by a dictionary, as it does in the file."""
     try:
         with pq.ParquetFile(path) as file:
@@ -189,7 +229,9 @@ def _read_parquet(path: Path, pick: Pick) -> dict[str, Any]:
                 raise InvalidInput(f"{path.name}: every column must have a name of its own, got {shown(schema.names)}")
             wanted = list(pick(schema.names))
             for name in wanted:
-                _require_scalars(schema.field(name).type, f"{path.name}: column {name!r}")
+                kind = schema.field(name).type
+                if not (dates and _is_date(kind)):
+                    _require_scalars(kind, f"{path.name}: column {name!r}")
             _require_room(file.metadata, path)
             coded = [name for name in wanted if is_text(schema.field(name).type)]
         # A text that is stored once and meant a million times stays stored once.
@@ -216,7 +258,13 @@ def _require_room(metadata: Any, path: Path) -> None:
 
 
 def _by_name(table: Any, what: str) -> Mapping[str, Any]:
-    """The columns of a dict or an array."""
+    """The columns of a dict, a data frame or an array."""
+    if not isinstance(table, Mapping | np.ndarray) and hasattr(table, "columns") and hasattr(table, "__getitem__"):
+        # pandas, polars and their like. Column by column: a whole pandas frame would bring its index as a column.
+        names = list(getattr(table, "column_names", table.columns))
+        if len(set(map(str, names))) != len(names):
+            raise InvalidInput(f"{what}: every column must have a name of its own, got {shown(names)}")
+        table = {name: table[name] for name in names}
     if isinstance(table, Mapping):
         strange = [name for name in table if not isinstance(name, str)]
         if strange:
@@ -236,6 +284,9 @@ def _from_array(values: Any, what: str, name: str) -> Any:
     """An array or a list as an Arrow array."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    if hasattr(values, "__arrow_c_stream__"):
+        with suppress(pa.ArrowException, TypeError, ValueError):
+            return pa.chunked_array(values)
     try:
         array = np.ma.asanyarray(values) if np.ma.isMaskedArray(values) else np.asarray(values)
         if array.dtype.kind == "U" and not isinstance(values, np.ndarray):
@@ -248,6 +299,8 @@ def _from_array(values: Any, what: str, name: str) -> Any:
         raise InvalidInput(f"{what}: column {name!r} must have one dimension, or two for features; got {array.shape}")
     if numeric:
         return _from_numbers(array)
+    if array.dtype.kind == "M" and array.ndim == 1:
+        return pa.array(array)
     if array.dtype.kind not in "OUST":
         raise InvalidInput(f"{what}: column {name!r} must be numeric or text, got {array.dtype}")
     missing = np.ma.getmaskarray(array)
@@ -295,6 +348,21 @@ def is_text(kind: Any) -> bool:
 
 def _is_number(kind: Any) -> bool:
     return any(check(kind) for check in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
+
+
+def _is_date(kind: Any) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _written_dates(column: Any) -> Any:
+    """A column of dates as their text; any other as it is."""
+    if not _is_date(column.type):
+        return column
+    try:
+        plain = column if pa.types.is_date(column.type) else column.cast(pa.timestamp("us"), safe=False)
+        return plain.cast(TEXT)
+    except pa.ArrowException as error:
+        raise InvalidInput(f"dates cannot be read: {shown(error)}") from None
 
 
 def _require_scalars(kind: Any, where: str) -> None:

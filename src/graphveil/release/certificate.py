@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from graphveil import discover
 from graphveil.core import (
@@ -27,22 +27,24 @@ from graphveil.core import (
     timely,
 )
 from graphveil.graph.graph import Graph
+from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method
+from graphveil.planning import cautions
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
 
-if TYPE_CHECKING:
-    pass
-
-SCHEMA = 2
+SCHEMA = 3
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
 
 UNTRACED = 1
 """The version that did not record what a release descends from; it is still read, and its card says so."""
 
-READABLE = (UNTRACED, SCHEMA)
+NAMELESS = 2
+"""The version that did not keep the names of columns, classes and ids; it is still read."""
+
+READABLE = (UNTRACED, NAMELESS, SCHEMA)
 """Versions that can be read."""
 
 _MOST_GENERATIONS = 16
@@ -64,8 +66,8 @@ _FIRST_FACTS = (
 )  # fmt: skip
 """What the first version of a file said of where a release came from."""
 
-_BLOCK = 1 << 16
-"""Nodes that are scored at a time, so that copies of their features stay small."""
+_NAMES = ("schema", "ids_digest")
+"""Facts that a nameless file does not have."""
 
 _UNTRACED = "made by a version that did not record what a release descends from"
 
@@ -108,6 +110,10 @@ class Provenance:
     """Whether the file says what the release descends from: a first version of it did not."""
     split_reads_labels: bool | None = None
     """Whether the split was drawn by looking at labels; None in a file that did not say."""
+    schema: str = ""
+    """Names of columns and classes and how cells became numbers, as JSON (`Schema`); empty where there are none."""
+    ids_digest: str = ""
+    """SHA-256 of the ids in their order, which every unit leaves public; empty where there are none."""
 
     @property
     def drawn_by_label(self) -> bool:
@@ -224,6 +230,11 @@ class Certificate:
         """Whose private part the plan reads: a released graph's is that of the graph it was made of."""
         return self.parents[0].data if self.provenance.released else self.provenance
 
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The names of columns and classes that the run had; None where it knew none."""
+        return Schema.from_text(self.provenance.schema) if self.provenance.schema else None
+
     def differences(self, graph: Graph) -> str:
         """In which public facts another graph or split than that of the run shows, in words; empty if in none."""
         origin, adjacency = self.provenance, self.plan.adjacency
@@ -244,6 +255,10 @@ class Certificate:
             facts["public parts"] = (origin.public_digest, graph.public_digest(adjacency))
         if origin.descends and graph.lineage is not None:
             facts["released graph"] = (self.parents[0], Certificate.from_json(graph.lineage.certificate))
+        if self.schema is not None:
+            facts["names of columns and classes"] = (self.schema, graph.schema)
+        if origin.ids_digest and graph.ids is not None:
+            facts["ids"] = (origin.ids_digest, graph.ids_digest())
         unknown = set() if origin.sizes else {"sizes"}
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
@@ -314,7 +329,12 @@ class Certificate:
                     f"{_UNTRACED}: if it came from `infer`, or was trained on a released graph, more was revealed than "
                     f"is said here; take it for unprotected unless you know how it was made{which}"
                 )
-        return found
+        return found + self.cautions()
+
+    def cautions(self) -> list[str]:
+        """What an epsilon or a delta that protects hardly anybody means."""
+        sizes = self.provenance.sizes
+        return cautions(self.epsilon, self.delta, sizes[0] if sizes else None) if self.plan.steps else []
 
     def to_json(self) -> str:
         """Machine-readable form; `from_json` inverts it."""
@@ -367,13 +387,16 @@ class Certificate:
 
 
 def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
-    """What `Certificate.describe` says, as the file's version has it; the earliest knew no public graph."""
-    schema = described["schema"]
-    if schema == SCHEMA:
-        return said
-    known = [name for name in _FIRST_FACTS if name != "public" or name in described["provenance"]]
-    facts = {name: said["provenance"][name] for name in known}
-    return {**{name: said[name] for name in said if name != "parents"}, "schema": schema, "provenance": facts}
+    """What `Certificate.describe` says, as the file's version has it, and so the parents; the earliest had none."""
+    schema, facts = described["schema"], said["provenance"]
+    if schema == UNTRACED:
+        known = [name for name in _FIRST_FACTS if name != "public" or name in described["provenance"]]
+        facts = {name: facts[name] for name in known}
+        return {**{name: said[name] for name in said if name != "parents"}, "schema": schema, "provenance": facts}
+    if schema == NAMELESS:
+        facts = {name: facts[name] for name in facts if name not in _NAMES}
+    parents = [_in_version(*pair) for pair in zip(said["parents"], described["parents"], strict=True)]
+    return {**said, "schema": schema, "provenance": facts, "parents": parents}
 
 
 def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
@@ -390,6 +413,10 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         raise TypeError(f"noise is said to be {made.source!r} and secure={made.secure}")
     if made.traced and not (len(made.sizes) == 3 and min(made.sizes) > 0 and made.method and made.run):
         raise TypeError("the sizes of the graph, the method and the run are not said")
+    if made.schema:
+        named = Schema.from_text(made.schema)
+        if (named.width, len(named.classes)) != made.sizes[1:]:
+            raise TypeError("the names of columns and classes are not those of so many")
     if made.sizes:
         nodes, features, classes = made.sizes
         if nodes > _MOST_NODES or features * classes > _MOST_WEIGHTS:
@@ -464,8 +491,14 @@ def described_method(method: Method) -> str:
     return json.dumps(method.describe(), sort_keys=True)
 
 
-def require_card(body: bytes, card: str, certificate: Certificate) -> None:
-    """The card in the file is the one that follows from it; the first version worded assumptions otherwise."""
+def require_card(body: bytes, card: str, certificate: Certificate, version: int = SCHEMA) -> None:
+    """The card in the file is the one that follows from it; earlier versions worded assumptions otherwise.
+
+    They did not warn of weak numbers either.
+    """
+    if version < SCHEMA:
+        unsaid = {f"  WARNING     {caution}" for caution in certificate.cautions()}
+        card = "\n".join(line for line in card.split("\n") if line not in unsaid)
     stated, due = body, f"{card}\n".encode()
     if not certificate.provenance.traced:
         stated, due = (b"\n".join(_settled_words(words)) for words in (stated, due))

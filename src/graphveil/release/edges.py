@@ -25,7 +25,7 @@ from graphveil.graph.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_di
 from graphveil.methods.bases.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
-from graphveil.runtime.untrusted import parse_json, require_agreement, require_fits
+from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_fits
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -170,7 +170,8 @@ class ReleasedEdges:
         if described["schema"] != SCHEMA:
             facts.pop("arcs")
         require_agreement(described, facts, f"{folder / 'graph.json'}")
-        require_card(contents[CARD], made.card(), certificate)
+        version = plain_json(contents["certificate.json"])["schema"]
+        require_card(contents[CARD], made.card(), certificate, version)
         return made
 
     def _describe(self) -> dict[str, Any]:

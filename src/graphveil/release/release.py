@@ -9,9 +9,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load as load_tensors
@@ -20,19 +20,40 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from graphveil import discover
-from graphveil.core import ROLES, InvalidInput, Plan, State, Tampered, Unsupported, rounded, timely
+from graphveil.core import (
+    ROLES,
+    InvalidInput,
+    Plan,
+    State,
+    Tampered,
+    Unsupported,
+    is_number,
+    quoted,
+    rounded,
+    timely,
+)
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
+from graphveil.graph.lineage import names_digest
+from graphveil.graph.schema import Schema, listed
 from graphveil.methods.bases.method import Method
 from graphveil.release import serving
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.finding import Finding
+from graphveil.release.predictions import Predictions
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
 from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement
+from graphveil.tasks.task import Threshold
+
+if TYPE_CHECKING:
+    from graphveil.graph.tables import Table
 
 _FILES = ("release.json", "weights.safetensors", CARD)
 _AUDIT = "audit.json"
 """There if the release was audited."""
+_IDS = "ids.jsonl"
+"""There if the ids of the nodes were kept: one of them in every line, as JSON."""
+_OPTIONAL = (_AUDIT, _IDS)
 
 
 @dataclass(frozen=True)
@@ -45,8 +66,13 @@ class Release:
     _graph: Graph | None = field(default=None, repr=False, compare=False)
     audit: Finding | None = None
     """What an audit of the same plan found; see `graphveil.audit`."""
+    threshold: Threshold | None = None
+    """From which chance on a class is named; see `with_threshold`."""
+    ids: tuple[str, ...] | None = None
+    """The ids of the nodes in their order, where they were kept; see `with_ids`."""
 
     def __post_init__(self) -> None:
+        self._check_names()
         if self.audit is None:
             return
         same = math.isclose(self.audit.claimed, self.certificate.plan_epsilon, rel_tol=1e-6)
@@ -57,6 +83,16 @@ class Release:
                 "the audit is of another method or plan than the release's, or was made on the graph itself; "
                 "graphveil.audit(folder, graph) makes one that may go into a release"
             )
+
+    def _check_names(self) -> None:
+        if self.ids is not None and names_digest(self.ids) != self.certificate.provenance.ids_digest:
+            raise InvalidInput("the ids are not those of the run, in their order")
+        if self.threshold is None:
+            return
+        if not 0 <= self.threshold.answer < len(self.classes):
+            raise InvalidInput(f"the threshold is of class {self.threshold.answer}, and there are {len(self.classes)}")
+        if not (is_number(self.threshold.chance) and 0 < self.threshold.chance <= 1):
+            raise InvalidInput(f"a threshold is a chance above 0 and at most 1, got {quoted(self.threshold.chance)}")
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies: the private graph stays behind, and so does memory that a tensor is a view of."""
@@ -78,6 +114,40 @@ class Release:
         return "\n".join([self.certificate.card(), *lines])
 
     @property
+    def schema(self) -> Schema | None:
+        """The names of columns and classes, and how cells became numbers; None where the training knew none."""
+        return self.certificate.schema
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What classes are called, in the order of their ids: by their numbers where the training knew no names."""
+        if self.schema is not None:
+            return self.schema.classes
+        sizes = self.certificate.provenance.sizes
+        return tuple(map(str, range(sizes[2] if sizes else self.state["logits"].shape[1])))
+
+    def with_threshold(self, label: str, chance: float) -> Release:
+        """The same release, which names the class `label` where its chance is at least `chance`.
+
+        Elsewhere it names the likeliest of the other classes. A threshold that was chosen by looking at private labels
+        tells something about them that no certificate covers.
+        """
+        if label not in self.classes:
+            raise InvalidInput(f"a threshold is for a class, {listed(self.classes)}; got {label!r}")
+        return replace(self, threshold=Threshold(self.classes.index(label), float(chance)))
+
+    def with_ids(self) -> Release:
+        """The same release with the ids of its nodes, which the folder then shows to whoever gets it."""
+        if not self.method.reads.stored:
+            raise Unsupported(
+                f"predictions of {self.method.name()} read {self.method.reads.value}: the ids come with the node table "
+                "that is given to predict, and need not be kept"
+            )
+        if self._graph is None or self._graph.ids is None:
+            raise InvalidInput("ids are kept of a graph that was read from tables, before the release is saved")
+        return replace(self, ids=tuple(self._graph.ids.to_pylist()))
+
+    @property
     def prediction_cost(self) -> str:
         """What `predict` reads and what that costs."""
         return serving.cost(self.method, self.certificate)
@@ -93,10 +163,38 @@ class Release:
         for the training graph; another graph needs `graphveil.infer`, which charges that graph's budget. A method that
         learns from a public graph labels the nodes of the public graph beside `graph`, or of a public `graph`.
         """
-        return self.method.task.predictions(self._scores(graph))
+        return self._decided(self._scores(graph))
+
+    def predictions(self, nodes: Graph | str | os.PathLike[str] | Table | Any | None = None) -> Predictions:
+        """The same with ids and names of classes, for people: as CSV, JSON or a data frame.
+
+        nodes: a graph as in `predict`, or a node table alone, by a file or as a data frame: whoever has no edges gets
+        predictions too. Without, those of the training's nodes; a release from disk knows their ids if they were kept.
+        """
+        if nodes is None or isinstance(nodes, Graph):
+            known = self._matched(nodes)
+            scores = serving.scores(self.method, self.state, self.certificate, known, self._graph)
+            whole = known if known is not None else self._graph
+            subject = (
+                None if whole is None else serving.predicted_graph(self.method, self.certificate, whole, self._graph)
+            )
+            ids = self.ids if subject is None or subject.ids is None else subject.ids.to_pylist()
+        else:
+            ids, scores = serving.scored_table(self.method, self.state, self.certificate, nodes)
+        labels = [self.classes[answer] for answer in self._decided(scores).tolist()]
+        return Predictions(ids, labels, self.method.task.probabilities(scores), self.classes)
+
+    def _decided(self, scores: Tensor) -> Tensor:
+        """The predicted classes, int64 [n]."""
+        task = self.method.task
+        return task.predictions(scores) if self.threshold is None else task.predictions(scores, self.threshold)
 
     def _scores(self, graph: Graph | None) -> Tensor:
-        return serving.scores(self.method, self.state, self.certificate, graph, self._graph)
+        return serving.scores(self.method, self.state, self.certificate, self._matched(graph), self._graph)
+
+    def _matched(self, graph: Graph | None) -> Graph | None:
+        """`graph` by the names of this release; the graph of the training as it is."""
+        return graph if graph is None or graph is self._graph else serving.matched(self.certificate, graph)
 
     def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
         """What the task measures, say accuracy and macro F1, on "train", "val" or "test". For the data holder's eyes.
@@ -104,16 +202,19 @@ class Release:
         Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
         the nodes are those of a public graph.
         """
-        subject = graph if graph is not None else self._graph
+        subject = self._matched(graph) if graph is not None else self._graph
         if subject is None:
             raise InvalidInput("this release was loaded from disk; call evaluate(part, graph)")
         if part not in ROLES:
             raise InvalidInput(f"unknown part {part!r}; use one of: {', '.join(ROLES)}")
+        whole = subject
         subject = serving.predicted_graph(self.method, self.certificate, subject, self._graph)
         mask = subject.labelled(part)
         if not bool(mask.any()):
             raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
-        return self.method.task.judge(self._scores(graph)[mask], subject.y[mask], subject.sizes)
+        scores = serving.scores(self.method, self.state, self.certificate, whole, self._graph)
+        given = () if self.threshold is None else (self.threshold,)
+        return self.method.task.judge(scores[mask], subject.y[mask], subject.sizes, *given)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes.
@@ -129,6 +230,8 @@ class Release:
         }
         if self.audit is not None:
             contents[_AUDIT] = json.dumps({"schema": SCHEMA, **self.audit.describe()}, indent=2).encode()
+        if self.ids is not None:
+            contents[_IDS] = "".join(json.dumps(each) + "\n" for each in self.ids).encode()
         write_public(target, contents, SCHEMA, require_replaceable)
         return target
 
@@ -137,7 +240,12 @@ class Release:
             "schema": SCHEMA,
             "method": self.method.describe(),
             "certificate": self.certificate.describe(),
+            **self._stated(),
         }
+
+    def _stated(self) -> dict[str, Any]:
+        """What was chosen for predictions."""
+        return {} if self.threshold is None else {"threshold": asdict(self.threshold)}
 
 
 def require_finite(method: Method, state: State) -> None:
@@ -164,7 +272,7 @@ def audited(method: Method, plan: Plan) -> str:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
-    contents = read_public(folder, _FILES, READABLE, optional=(_AUDIT,))
+    contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
     described = parse_json(contents["release.json"], READABLE)
     try:
         method = discover.rebuild_method(described["method"])
@@ -179,13 +287,25 @@ def load(path: str | os.PathLike[str]) -> Release:
         raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
     _require_speaking(method, state, certificate.provenance.sizes)
     try:
-        made = Release(method, state, certificate, audit=_finding(contents.get(_AUDIT)))
-    except (InvalidInput, ValueError) as error:
-        raise Tampered(f"{folder / _AUDIT} was altered: {error}") from error
-    stated = {"schema": described["schema"], "method": made.method.describe(), "certificate": described["certificate"]}
+        made = Release(
+            method,
+            state,
+            certificate,
+            audit=_finding(contents.get(_AUDIT)),
+            threshold=_threshold(described.get("threshold")),
+            ids=_ids(contents.get(_IDS)),
+        )
+    except (InvalidInput, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Tampered(f"{folder} was altered, its audit, ids or threshold: {error}") from error
+    stated = {
+        "schema": described["schema"],
+        "method": made.method.describe(),
+        "certificate": described["certificate"],
+        **made._stated(),
+    }
     said = {**described, "method": discover.current_method(described["method"])}
     require_agreement(said, stated, f"{folder / 'release.json'}")
-    require_card(contents[CARD], made.card(), certificate)
+    require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
 
 
@@ -231,6 +351,25 @@ def no_more_weights_than(state: State) -> Iterator[None]:
         hook.remove()
 
 
+def _threshold(said: Any) -> Threshold | None:
+    if said is None:
+        return None
+    if type(said["answer"]) is not int or type(said["chance"]) is not float:
+        raise TypeError(f"the threshold {said!r}")
+    return Threshold(**said)
+
+
+def _ids(body: bytes | None) -> tuple[str, ...] | None:
+    """One text in every line; that they are those of the run is checked by `Release`."""
+    if body is None:
+        return None
+    found = tuple(map(json.loads, body.decode().splitlines()))
+    for each in found:
+        if not isinstance(each, str):
+            raise TypeError(f"the id {each!r}")
+    return found
+
+
 def _finding(body: bytes | None) -> Finding | None:
     if body is None:
         return None
@@ -242,4 +381,4 @@ def _finding(body: bytes | None) -> Finding | None:
 
 def require_replaceable(path: Path) -> None:
     """`path` is free, an empty folder, or holds exactly a release: saving there loses nothing else."""
-    require_only(path, (*_FILES, MANIFEST), "a release folder", optional=(_AUDIT,))
+    require_only(path, (*_FILES, MANIFEST), "a release folder", optional=_OPTIONAL)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -9,11 +13,17 @@ from torch import Tensor
 from graphveil.core import InvalidInput, State, Unsupported
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
+from graphveil.graph.lineage import names_digest
+from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.release.certificate import Certificate
 
 _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""
+
+
+_OUTSIDE_DATA = {"name", "split", "split's ids"}
+"""Differences that two forms of the same data may show."""
 
 
 def cost(method: Method, certificate: Certificate) -> str:
@@ -35,12 +45,50 @@ def cost(method: Method, certificate: Certificate) -> str:
     return f"epsilon 0 beyond the certificate: reads {what}"
 
 
+def matched(certificate: Certificate, graph: Graph) -> Graph:
+    """`graph` with its columns and classes where the release has them, by name.
+
+    A release that keeps no names can only go by position: that is said.
+    """
+    if certificate.schema is not None:
+        return graph.matched(certificate.schema)
+    if graph.schema is not None:
+        warnings.warn(
+            f"this release keeps no names of columns and classes: those of {graph.name!r} are taken in the order in "
+            "which they stand. See that it is the order of the training",
+            stacklevel=4,
+        )
+        return graph
+    sizes = certificate.provenance.sizes
+    # A graph without names may show fewer classes, or none.
+    return replace(graph, num_classes=sizes[2]) if sizes and graph.num_classes < sizes[2] else graph
+
+
+def later(method: Method) -> str:
+    """What predictions will need one day, in words: for the nodes of the training, and for another graph."""
+    if method.reads.public_nodes:
+        return "predictions are for nodes of public graphs: their features and edges, which get no protection"
+    if method.reads.outside_training:
+        return "predictions read the features of nodes outside training and the edges among them, for free"
+    if not method.reads.stored:
+        return "predictions read a node's own columns, of any graph, for free: the node table is enough"
+    own = "predictions for these nodes are part of the release"
+    if type(method).serve is Method.serve:
+        return f"{own}; another graph, such as next month's, needs a training of its own"
+    return (
+        f"{own}; another graph, such as next month's, needs its edges, the same columns by name and a budget of its "
+        "own (infer --epsilon). It may be without labels: then all nodes speak by belief"
+    )
+
+
 def scores(
     method: Method, state: State, certificate: Certificate, graph: Graph | None, trained: Graph | None
 ) -> Tensor:
     """The scores of all nodes of `graph`, or of the graph of the training, [n, c]; trained: None after loading."""
+    if graph is trained:
+        graph = None
     if method.reads.stored:
-        if graph is not None and graph is not trained:
+        if graph is not None:
             _require_same_nodes(method, certificate, graph)
         return method.logits(state, Tensor(), Csr.empty(0))
     subject = graph if graph is not None else trained
@@ -53,6 +101,39 @@ def scores(
         public = predicted_graph(method, certificate, subject, trained)
         return method.logits(state, public.x, public.adj)
     return _alone(method, state, subject, np.arange(subject.num_nodes))
+
+
+def scored_table(method: Method, state: State, certificate: Certificate, nodes: Any) -> tuple[list[str], Tensor]:
+    """Ids and scores [n, c] of the nodes of a table, without any edge."""
+    schema = certificate.schema
+    if schema is None:
+        raise InvalidInput("this release keeps no names of columns, so that no table can be read by it; give a graph")
+    if method.reads.stored:
+        ids = _same_ids(certificate, schema, nodes)
+        return ids, method.logits(state, Tensor(), Csr.empty(0))
+    if method.reads.outside_training or method.reads.public_nodes:
+        raise InvalidInput(f"{method.name()} reads {method.reads.value}: give the graph, not its nodes alone")
+    graph = Graph.from_edges(None, nodes, schema=schema)
+    return graph.ids.to_pylist(), scores(method, state, certificate, graph, None)
+
+
+def _same_ids(certificate: Certificate, schema: Schema, nodes: Any) -> list[str]:
+    """The ids of a node table, if they are those of the run in their order: predictions were released by row."""
+    from graphveil.graph.columns import node_ids
+    from graphveil.graph.tables import read_table
+
+    def only_ids(names: list[str]) -> list[str]:
+        if schema.id not in names:
+            raise InvalidInput(f"nodes: no column {schema.id!r}, which had the ids in training")
+        return [schema.id]
+
+    ids: list[str] = node_ids(read_table(nodes, "nodes", only_ids)[schema.id]).to_pylist()
+    if names_digest(ids) != certificate.provenance.ids_digest:
+        raise InvalidInput(
+            f"the {len(ids):,} ids of this table are not those of the training, {certificate.provenance.sizes[0]:,} in "
+            "their order: predictions were released for those rows. Give the node table of the training as it was"
+        )
+    return ids
 
 
 def predicted_graph(method: Method, certificate: Certificate, graph: Graph, trained: Graph | None) -> Graph:
@@ -108,12 +189,25 @@ def _held_out(method: Method, state: State, graph: Graph) -> Tensor:
 
 
 def _require_same_nodes(method: Method, certificate: Certificate, graph: Graph) -> None:
-    if strange := certificate.differences(graph):
+    strange = certificate.differences(graph)
+    if not strange:
+        return
+    origin = certificate.provenance
+    said = (
+        f"{method.name()} released predictions for {origin.dataset!r} as it was, and {graph.name!r} differs in "
+        f"{strange}"
+    )
+    free = "call predict() without a graph (on the command line, leave it out), which is free"
+    same_ids = bool(origin.ids_digest) and origin.ids_digest == graph.ids_digest()
+    if set(strange.split(", ")) <= _OUTSIDE_DATA or same_ids or graph.name == origin.dataset:
         raise Unsupported(
-            f"{method.name()} released predictions for {certificate.provenance.dataset!r} as it was, and "
-            f"{graph.name!r} differs in {strange}; for another graph call graphveil.infer(release, graph, "
-            "epsilon=...), which spends that graph's budget"
+            f"{said}. As far as that can be told it is the same graph, whose predictions are in the release: {free}. "
+            "To spend on it again would reveal more about it"
         )
+    raise Unsupported(
+        f"{said}. For the nodes of the training {free}; a graph of other data needs graphveil.infer(release, graph, "
+        "epsilon=...), which spends that graph's own budget"
+    )
 
 
 def _require_same_training(certificate: Certificate, graph: Graph, known: Graph | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphveil.tasks.task import Task
+from graphveil.tasks.task import Task, Threshold
 
 
 class NodeClassification(Task):
@@ -18,12 +18,20 @@ class NodeClassification(Task):
     def probabilities(self, scores: Tensor) -> Tensor:
         return scores.softmax(dim=1)
 
-    def predictions(self, scores: Tensor) -> Tensor:
+    def predictions(self, scores: Tensor, threshold: Threshold | None = None) -> Tensor:
         # Of the probabilities, not of the scores: rounding may tie two classes, and the first of them wins.
-        return self.probabilities(scores).argmax(dim=1)
+        chances = self.probabilities(scores)
+        if threshold is None:
+            return chances.argmax(dim=1)
+        named = chances[:, threshold.answer] >= threshold.chance
+        others = chances.clone()
+        others[:, threshold.answer] = -1
+        return others.argmax(dim=1).where(~named, threshold.answer)
 
-    def judge(self, scores: Tensor, targets: Tensor, sizes: tuple[int, ...]) -> dict[str, float]:
-        return accuracy_and_f1(self.predictions(scores), targets, self.width(sizes))
+    def judge(
+        self, scores: Tensor, targets: Tensor, sizes: tuple[int, ...], threshold: Threshold | None = None
+    ) -> dict[str, float]:
+        return accuracy_and_f1(self.predictions(scores, threshold), targets, self.width(sizes))
 
 
 def accuracy_and_f1(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:

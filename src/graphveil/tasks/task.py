@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The answer of this number is given where its chance is at least so much, and else the likeliest of the others."""
+
+    answer: int
+    chance: float
 
 
 class Task(ABC):
@@ -26,9 +35,11 @@ class Task(ABC):
         """The chances of the answers, [n, width], or `Unsupported` where there are none."""
 
     @abstractmethod
-    def predictions(self, scores: Tensor) -> Tensor:
-        """The answers, [n]."""
+    def predictions(self, scores: Tensor, threshold: Threshold | None = None) -> Tensor:
+        """The answers, [n]; threshold: where one answer is given earlier than by itself."""
 
     @abstractmethod
-    def judge(self, scores: Tensor, targets: Tensor, sizes: tuple[int, ...]) -> dict[str, Any]:
+    def judge(
+        self, scores: Tensor, targets: Tensor, sizes: tuple[int, ...], threshold: Threshold | None = None
+    ) -> dict[str, Any]:
         """How good the answers are, by the names of the measures."""

@@ -1,0 +1,76 @@
+"""The command that looks at tables before anything is spent."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graphveil.cli.options import App, AsJson, CheckGraphOptions, grouped
+from graphveil.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from graphveil.graph.checking import Findings
+
+app = App()
+
+
+@app.command()
+@grouped
+def check(
+    source: CheckGraphOptions,
+    unit: Annotated[str, typer.Option(help="Who is to be protected: edge, node, features or label.")] = "edge",
+    like: Annotated[Path | None, typer.Option(help="Release that is to predict for these tables.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every problem of your tables at once, what is ignored, and the next command. Free: nothing is trained.
+
+    Exit code 2 if a training would be refused. What is printed counts records: it is for the data holder's eyes.
+    """
+    import graphveil as gv
+
+    if source.nodes is None:
+        raise gv.InvalidInput("give your tables: --edges and --nodes, or --nodes alone")
+    schema = None if like is None else gv.load(like).schema
+    found = gv.check(
+        source.edges,
+        source.nodes,
+        unit=unit,
+        undirected=not source.directed,
+        clean=source.clean,
+        schema=schema,
+        **source.columns(),
+    )
+    following = _next(source, unit, like, found)
+    if as_json:
+        print_json({**found.describe(), "next": following})
+    else:
+        say(f"{found}\nnext: {following}")
+    if not found.ready:
+        raise typer.Exit(2)
+
+
+def _next(source: CheckGraphOptions, unit: str, like: Path | None, found: Findings) -> str:
+    """The command to type next: this one with what would help, a training, or predictions."""
+    given = " ".join([*_typed(source), *found.options])
+    if not found.ready:
+        return f"graphveil check {given} --unit {unit}" if found.options else "correct the tables, and check again"
+    if like is not None:
+        return f"graphveil infer {shlex.quote(str(like))} {given} --epsilon 1 --out predictions.csv"
+    method = {"edge": "hearsay"}.get(unit, "dpsgd")
+    return f"graphveil train {method} {given} --unit {unit} --epsilon 2 --out model"
+
+
+def _typed(source: CheckGraphOptions) -> list[str]:
+    """The options as they were given."""
+    words: list[str] = []
+    for item in fields(source):
+        value, flag = getattr(source, item.name), f"--{item.name.replace('_', '-')}"
+        if value == item.default or value is None:
+            continue
+        many = value if isinstance(value, list) else [value]
+        words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}" for each in many]
+    return words

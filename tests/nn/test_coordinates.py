@@ -17,6 +17,8 @@ from graphveil.nn.coordinates import (
     hop_means,
     look_random,
     mean_of_neighbours,
+    scaled,
+    scalings,
     smoothed,
     spectral_rows,
 )
@@ -267,3 +269,13 @@ def test_links_both_ways_have_no_direction(seed: int) -> None:
     links = links_of(directed)
     assert np.array_equal(links_of(both_ways(directed)), links | links.T)
     assert both_ways(undirected) is undirected
+
+
+def test_the_largest_features_stay_finite_one_record_at_a_time() -> None:
+    x = torch.randn(20, 5, generator=torch.Generator().manual_seed(0))
+    vast = x.clone()
+    vast[3] = torch.finfo(torch.float32).max
+    scaling = scalings(vast)
+    assert scaled(vast, scaling).isfinite().all()
+    same = torch.arange(20) != 3
+    assert torch.equal(scaled(vast, scaling)[same], scaled(x, scaling)[same])

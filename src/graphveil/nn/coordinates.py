@@ -29,19 +29,25 @@ _WHOLE = 0.8
 """Share of the rows that keep their length; longer ones are cut, which costs less than making all of them shorter."""
 _FEW = 64
 """Features up to which their lengths are kept beside their directions."""
+_LARGEST = 1e12
 _SMALL = 1e-9
 
 
 def scalings(x: Tensor) -> tuple[Scaling, ...]:
     """Directions of rows; beside them, where features are few, every column as it is."""
     ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
-    x = x if len(x) else x.new_zeros(1, x.shape[1])
+    x = _bounded(x) if len(x) else x.new_zeros(1, x.shape[1])
     return tuple(Scaling.fit(x, how) for how in ways)
 
 
 def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
     """[n, d] or [n, 2 d], one record at a time."""
-    return torch.cat([one(x) for one in scaling], dim=1)
+    return torch.cat([one(_bounded(x)) for one in scaling], dim=1)
+
+
+def _bounded(x: Tensor) -> Tensor:
+    """Entries whose squares can be added up in float32: a record that overflowed would move everything."""
+    return x.clamp(min=-_LARGEST, max=_LARGEST)
 
 
 @dataclass(frozen=True, eq=False)

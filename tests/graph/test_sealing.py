@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import graphveil as gv
 from blocks_of import graph_of, links_of
 from communities import communities
 from graphveil.core import Adjacency, PrivateAccess
@@ -113,3 +115,23 @@ def test_everybody_may_train_or_nobody(graph: Graph, unit: str, trains: bool) ->
 def test_they_are_made_once_for_a_public_view(graph: Graph) -> None:
     public, _ = graph.seal(Adjacency.of("features"))
     assert public.outside_training() is public.outside_training()
+
+
+def test_what_is_kept_of_outsiders_is_not_found_by_a_graph_of_other_arcs() -> None:
+    """Under NODE no public part tells the two apart: x, y and arcs are all private."""
+    graph = gv.datasets.load("social", split="random", seed=0)
+    fewer = graph.with_arcs(Csr.from_edge_index(*graph.adj.edge_index().numpy()[:, :0], graph.num_nodes))
+    torch.manual_seed(0)
+    kept = []
+    for each in (graph, fewer, graph):
+        public, _ = each.seal(Adjacency.of("node"))
+        kept.append(public.cache_public("arcs", lambda public=public: public.outside_training().adj.num_arcs))
+    assert kept[0] == kept[2] > kept[1] == 0
+
+
+def test_a_public_view_hands_out_no_private_part_and_does_not_travel() -> None:
+    graph = gv.datasets.load("social", split="random", seed=0)
+    public, _ = graph.seal(Adjacency.of("features"))
+    assert not hasattr(public.outside, "__dict__")
+    with pytest.raises(PrivateAccess, match="cannot be pickled"):
+        pickle.dumps(public)

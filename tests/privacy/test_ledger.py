@@ -21,6 +21,7 @@ import pytest
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Overspent, Plan, Reading, Relation, Unit
 from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import OUTSIDERS
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
@@ -302,6 +303,28 @@ class TestAccounting:
             ledger.reserve(graph, costing(2.0), "dpsgd")
         monkeypatch.undo()
         assert not ledger.entries()
+
+    def test_who_is_open_in_one_run_is_not_promised_protection_in_another(self, ledger: Ledger, graph: Graph) -> None:
+        """A node outside training is read freely by some plans; another split would protect it on paper."""
+        again = graph.random_split(seed=5)
+        assert graph.training_hash() != again.training_hash()
+        plain, opened = costing(0.5), costing(0.5)
+        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDERS,)) for step in opened.steps))
+        ledger.reserve(graph, plain)
+        ledger.reserve(again, plain)
+        for one in (graph, again):
+            with pytest.raises(InvalidInput, match="Keep to one split"):
+                ledger.reserve(one, opened)
+        assert len(ledger.entries()) == 2
+
+    def test_a_plan_that_opens_outsiders_binds_the_budget_to_its_split(self, ledger: Ledger, graph: Graph) -> None:
+        opened = costing(0.5)
+        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDERS,)) for step in opened.steps))
+        ledger.reserve(graph, opened)
+        ledger.reserve(graph, costing(0.5))
+        for plan in (costing(0.5), opened):
+            with pytest.raises(InvalidInput, match="Nothing was read or reserved"):
+                ledger.reserve(graph.random_split(seed=5), plan)
 
 
 class TestTraining:

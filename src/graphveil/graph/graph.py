@@ -419,6 +419,10 @@ class Graph:
         """SHA-256 of the three masks."""
         return digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
 
+    def training_hash(self) -> str:
+        """SHA-256 of the training mask."""
+        return digest(self.train.numpy())
+
     def with_split(self, train: Tensor, val: Tensor, test: Tensor, how: str, *, reads_labels: bool = False) -> Graph:
         """The same graph with other masks, each bool [n]; `how` says in words where they come from.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -25,7 +24,7 @@ STRANGERS = "no node of the public graph is a private one, and nothing in it was
 
 OUTSIDERS = (
     "nodes outside training are not protected: their features and the edges among them are read freely, and whatever "
-    "is released may tell them"
+    "is released may tell them; another run on the same data must not train on them"
 )
 """What a step assumes whose method reads `Public.outside_training`."""
 
@@ -77,6 +76,38 @@ class Outside:
     adj: Csr
 
 
+class OpenOutside:
+    """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph."""
+
+    __slots__ = ("__graph", "__shown")
+
+    def __init__(self, graph: Graph) -> None:
+        self.__graph = graph
+        self.__shown: Outside | None = None
+
+    def __call__(self) -> Outside:
+        if self.__shown is None:
+            outside = ~self.__graph.train.numpy()
+            nodes = np.flatnonzero(outside)
+            self.__shown = Outside(nodes, self.__graph.rows(nodes), self.__graph.adj.within(outside))
+        return self.__shown
+
+    def of_same_graph(self, other: OpenOutside) -> bool:
+        """Whether both show the same features and arcs; masks are public."""
+        mine, theirs = self.__graph, other.__graph
+        return mine.x is theirs.x and mine.adj is theirs.adj
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivateAccess("the public view of a private graph cannot be pickled or copied; seal the graph again")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two public parts are one and the same."""
+    if isinstance(one, OpenOutside) and isinstance(other, OpenOutside):
+        return one.of_same_graph(other)
+    return one is other
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Public:
     """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
@@ -100,7 +131,7 @@ class Public:
     degrees_said: str = ""
     _cached: dict[str, _Cached] = field(default_factory=dict)
     public_graph: PublicGraph | None = None
-    outside: Callable[[], Outside] | None = None
+    outside: OpenOutside | None = None
 
     @classmethod
     def blank(
@@ -160,10 +191,10 @@ class Public:
         """
         seed, parts = (
             torch.initial_seed(),
-            (self.x, self.y, self.adj, self.train, self.val, self.test, self.public_graph),
+            (self.x, self.y, self.adj, self.train, self.val, self.test, self.public_graph, self.outside),
         )
         kept = self._cached.get(what)
-        if kept is None or kept.seed != seed or any(a is not b for a, b in zip(kept.parts, parts, strict=True)):
+        if kept is None or kept.seed != seed or not all(map(_same, kept.parts, parts)):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 kept = self._cached[what] = _Cached(seed, parts, build())
@@ -315,16 +346,9 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         _cached=kept,
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
         # Not kept with the rest: graphs that share it may differ in these arcs.
-        outside=cache(partial(_outside, graph)) if "x" in private else None,
+        outside=OpenOutside(graph) if "x" in private else None,
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
-
-
-def _outside(graph: Graph) -> Outside:
-    """What nobody protects under NODE and FEATURES."""
-    outside = ~graph.train.numpy()
-    nodes = np.flatnonzero(outside)
-    return Outside(nodes, graph.rows(nodes), graph.adj.within(outside))
 
 
 def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:

@@ -33,6 +33,7 @@ from graphveil.core import (
     require_positive,
 )
 from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import OUTSIDERS
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
 
@@ -108,7 +109,7 @@ class Ledger:
                 if turn == _TURNS or self._budget(book, graph, content).plans == before.plans:
                     self._covering(book, graph, content, plan, text)
                     said = {"dataset": book.known(content), "method": method, "plan": text, "made": _now()}
-                    append(Line.of("reservation", id=entry, **said))
+                    append(Line.of("reservation", id=entry, train=graph.training_hash(), **said))
                     return entry
 
     def commit(self, entry: str) -> None:
@@ -165,6 +166,7 @@ class Ledger:
                 f"the budget of {graph.name!r} protects {_whole(budget.adjacency)}; this plan protects "
                 f"{_whole(plan.adjacency)}. Guarantees under different adjacencies do not add up"
             )
+        budget.require_same_outsiders(graph, plan)
         spent = _spent((*budget.plans, text), budget.epsilon, budget.delta)
         if not spent <= budget.epsilon:
             why = "" if spent < math.inf else ": a plan protects nothing, or delta is too small to share out"
@@ -177,14 +179,29 @@ class Ledger:
 
 @dataclass
 class _Budget:
-    """One dataset's budget; `plans` as JSON, and `committed` of every entry's id, both oldest first."""
+    """One dataset's budget; `plans` as JSON, hashes of their training masks, and `committed` of every entry's id, all
+    oldest first.
+    """
 
     name: str
     adjacency: Adjacency
     epsilon: float
     delta: float
     plans: list[str] = field(default_factory=list)
+    trains: list[str] = field(default_factory=list)
     committed: dict[str, bool] = field(default_factory=dict)
+
+    def require_same_outsiders(self, graph: Graph, plan: Plan) -> None:
+        """Who is read freely by one plan, being outside its training, is not to be protected by another."""
+        mine = graph.training_hash()
+        for text, train in zip(self.plans, self.trains, strict=True):
+            if train != mine and OUTSIDERS in (*plan.assumes, *_plan_of(text).assumes):
+                raise InvalidInput(
+                    f"the budget of {graph.name!r} was used with other training nodes, and in one of both runs those "
+                    "outside training are not protected: somebody would be promised what the other run has told. Keep "
+                    "to one split for all runs of a dataset, or use methods that read training nodes alone, such as "
+                    "dpsgd. Nothing was read or reserved"
+                )
 
 
 def _note(budgets: dict[str, _Budget], line: Line) -> None:
@@ -198,6 +215,8 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
     elif line.kind == "reservation" and not any(said["id"] in budget.committed for budget in budgets.values()):
         budget = budgets[said["dataset"]]
         budget.plans.append(said["plan"])
+        # Ledgers of earlier versions do not say who trained: then it may have been others.
+        budget.trains.append(str(said.get("train", "")))
         budget.committed[said["id"]] = False
     elif line.kind == "commit":
         (budget,) = (budget for budget in budgets.values() if said["id"] in budget.committed)

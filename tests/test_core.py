@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphveil.core import InvalidInput, plain, require_seed, rounded
+from graphveil.core import Adjacency, InvalidInput, Relation, plain, require_seed, rounded
 from graphveil.mechanisms.gaussian import Gaussian
 
 EPSILONS = st.floats(0, 1e6)
@@ -72,3 +72,16 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
 @pytest.mark.parametrize("seed", [0, 2**80], ids=["least", "large"])
 def test_a_seed_may_be_any_of_them(seed: int) -> None:
     assert require_seed(seed) == seed
+
+
+@pytest.mark.parametrize(
+    ("unit", "relation"),
+    [
+        ("edge", Relation.ADD_REMOVE),
+        ("node", Relation.ADD_REMOVE),
+        ("features", Relation.REPLACE),
+        ("label", Relation.REPLACE),
+    ],
+)
+def test_units_that_may_be_absent_are_added_or_removed_and_the_others_replaced(unit: str, relation: Relation) -> None:
+    assert Adjacency.of(unit).relation is relation

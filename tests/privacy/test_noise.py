@@ -18,7 +18,7 @@ from scipy import stats
 
 from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import noise
-from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream
+from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream, _Keystream
 
 MANY = 200_000
 CERTAIN = 1e-6
@@ -350,6 +350,16 @@ class TestNothingTwice:
         source = Secure()
         assert_distinct([source.words(30) for _ in range(9)])
         assert next(keys, None) is None
+
+    def test_no_key_is_used_beyond_its_life_by_a_single_byte(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        keys = iter(range(100))
+        monkeypatch.setattr("graphveil.privacy.noise.os.urandom", lambda _: bytes([next(keys)] * 32))
+        monkeypatch.setattr("graphveil.privacy.noise._LIFE", 800)
+        stream = _Keystream()
+        drawn = [stream.update(bytes(300)) for _ in range(7)]
+        # Two draws of 300 fit into 800, a third does not: keys 0 to 3, and the fifth is still to come.
+        assert next(keys) == 4
+        assert len(set(drawn)) == 7
 
     def test_a_seed_is_the_same_in_a_fork_and_in_a_copy(self) -> None:
         source = Seeded(5)

@@ -30,7 +30,7 @@ def test_a_file_has_its_tests(path: str, files: set[str], parts: set[str]) -> No
     ("path", "file", "parts"),
     [
         ("src/graphveil/methods/bases/method.py", *METHODS, {ONE}),
-        ("src/graphveil/graph/sealing.py", "graph/test_graph.py", set()),
+        ("src/graphveil/graph/arcs.py", "graph/test_graph.py", set()),
         ("tests/gaussian_mixture.py", "privacy/test_gaussian_mixture.py", set()),
     ],
 )

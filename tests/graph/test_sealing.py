@@ -129,9 +129,16 @@ def test_what_is_kept_of_outsiders_is_not_found_by_a_graph_of_other_arcs() -> No
     assert kept[0] == kept[2] > kept[1] == 0
 
 
-def test_a_public_view_hands_out_no_private_part_and_does_not_travel() -> None:
-    graph = gv.datasets.load("social", split="random", seed=0)
-    public, _ = graph.seal(Adjacency.of("features"))
+@pytest.mark.parametrize("unit", OPEN)
+def test_a_public_view_travels_without_the_graph_behind_it(graph: Graph, unit: str) -> None:
+    x = graph.x.clone()
+    x[graph.train] = 12345.678
+    marked = replace(graph, x=x)
+    public, _ = marked.seal(Adjacency.of(unit))
     assert not hasattr(public.outside, "__dict__")
-    with pytest.raises(PrivateAccess, match="cannot be pickled"):
-        pickle.dumps(public)
+    sent = pickle.dumps(public)
+    assert x[graph.train][0].numpy().tobytes() not in sent
+    there = pickle.loads(sent)
+    assert same(there.outside_training(), public.outside_training())
+    assert not there.outside.of_same_graph(public.outside)
+    assert there.outside.of_same_graph(there.outside)

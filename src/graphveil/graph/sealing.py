@@ -77,16 +77,19 @@ class Outside:
 
 
 class OpenOutside:
-    """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph."""
+    """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph.
+
+    A copy, or one sent to another process, holds what it shows and leaves the graph behind.
+    """
 
     __slots__ = ("__graph", "__shown")
 
-    def __init__(self, graph: Graph) -> None:
-        self.__graph = graph
-        self.__shown: Outside | None = None
+    def __init__(self, graph: Graph | None, shown: Outside | None = None) -> None:
+        self.__graph, self.__shown = graph, shown
 
     def __call__(self) -> Outside:
         if self.__shown is None:
+            assert self.__graph is not None
             outside = ~self.__graph.train.numpy()
             nodes = np.flatnonzero(outside)
             self.__shown = Outside(nodes, self.__graph.rows(nodes), self.__graph.adj.within(outside))
@@ -95,10 +98,12 @@ class OpenOutside:
     def of_same_graph(self, other: OpenOutside) -> bool:
         """Whether both show the same features and arcs; masks are public."""
         mine, theirs = self.__graph, other.__graph
+        if mine is None or theirs is None:
+            return self.__shown is other.__shown
         return mine.x is theirs.x and mine.adj is theirs.adj
 
-    def __reduce__(self) -> NoReturn:
-        raise PrivateAccess("the public view of a private graph cannot be pickled or copied; seal the graph again")
+    def __reduce__(self) -> tuple[type[OpenOutside], tuple[None, Outside]]:
+        return OpenOutside, (None, self())
 
 
 def _same(one: Any, other: Any) -> bool:

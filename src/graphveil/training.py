@@ -297,7 +297,7 @@ def _method_of(given: Method | str | None, unit: Unit | str) -> Method:
 def _split_graph(given: Graph | Data) -> Graph:
     """A graph as it is; PyG's with its masks as the split, which must be there: who trains is for the user to say."""
     if not is_pyg(given):
-        return given  # type: ignore[return-value]  # anything else is refused by `_require_kinds`
+        return given
     made = Graph.from_pyg(given)
     if made.split == "none":
         raise InvalidInput(

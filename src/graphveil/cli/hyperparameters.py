@@ -19,7 +19,7 @@ class MethodCommand(OnceCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
-        if not {"--help"} & set(args):
+        if not (ctx.resilient_parsing or {"--help"} & set(args)):
             args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
         return super().parse_args(ctx, args)
 
@@ -29,6 +29,8 @@ class UnitCommand(MethodCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the flagship's name first where no name is given."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         from graphveil import core, datasets, discover
 
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import App, Quiet
-from graphveil.cli.output import progress, require_files, say
+from graphveil.cli.options import App, AsJson, Quiet
+from graphveil.cli.output import print_json, progress, require_files, say
 
 app = App()
 
@@ -22,6 +22,7 @@ def report(
     spec: Annotated[
         str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
     from graphveil.core import InvalidInput
@@ -31,10 +32,14 @@ def report(
 
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
-    made = page(read(records, spec))
+    found = read(records, spec)
+    made = page(found).encode()
     require_files(None, out)
-    write_file(out, made.encode())
-    say(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
+    write_file(out, made)
+    if as_json:
+        print_json({"file": str(out), "bytes": len(made), "records": found.titles()})
+    else:
+        say(f"{out}: {len(made) / 1e6:.1f} MB")
 
 
 @app.command()

@@ -105,7 +105,8 @@ def infer(
     _require_kinds(graph, method, ledger)
     if type(method).serve is Method.serve:
         raise Unsupported(
-            f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), which is free"
+            f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), or `graphveil infer` "
+            "without --epsilon and --noise, which is free"
         )
     known = matched(release.certificate, graph)
     _require_same_shape(release, known)

@@ -23,8 +23,8 @@ from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
     "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "data get",
-    "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
-    "report", "verify",
+    "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack",
+    "court", "report", "verify",
 )  # fmt: skip
 
 

@@ -62,8 +62,9 @@ def _named(name: str) -> tuple[str, DatasetSource]:
     sources = _sources()
     key = name.lower()
     if key not in sources:
-        close = difflib.get_close_matches(key, sources) or sources
-        raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
+        close = difflib.get_close_matches(key, sources)
+        cure = f"did you mean {', '.join(close)}?" if close else "`graphveil datasets` lists them"
+        raise InvalidInput(f"unknown dataset {name!r}; {cure}")
     return key, sources[key]
 
 

@@ -43,6 +43,30 @@ def report(
 
 
 @app.command()
+def card(
+    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
+    format: Annotated[
+        str, typer.Option(help="text, registry (JSON, as filed with a registry), huggingface (README.md) or markdown.")
+    ] = "text",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: print it.")] = None,
+) -> None:
+    """Show what a release promises, as officers file it. It is checked first; what only you know is left blank."""
+    import graphveil as gv
+    from graphveil.core import parse
+    from graphveil.report.filings import Filing, filed
+    from graphveil.runtime.folders import write_file
+
+    form = parse(Filing, format, "format")
+    require_files(None, out)
+    made = filed(gv.verify(release), form)
+    if out is None:
+        say(made)
+    else:
+        write_file(out, f"{made}\n".encode())
+        say(f"written to {out}")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the release and the summary.")] = Path("demo"),
     quiet: Quiet = False,

@@ -89,6 +89,9 @@ def test_private_data_are_no_parameters() -> None:
     with pytest.raises(InvalidInput, match="invalid parameter 'edges'"):
         made.set_params(edges=edges)
     assert pickle.loads(pickle.dumps(made)).release_._graph is None
+    hidden = PrivateGraphClassifier(gv.methods.DpSgd(steps=2), unit="node", noise=1.0, seed=0).fit(X, y)
+    assert [value for value in vars(hidden).values() if isinstance(value, str) and len(value) == 64] == []
+    assert [len(value) for name, value in vars(made).items() if name == "_rows"] == [64]
 
 
 def test_released_predictions_are_for_the_rows_of_the_training() -> None:

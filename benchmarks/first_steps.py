@@ -36,17 +36,22 @@ def build(folder: Path) -> Path:
     return next(folder.glob("graphveil-*.whl"))
 
 
+def package_files() -> list[str]:
+    """The files of the package, as a wheel names them."""
+    source = ROOT / "src"
+    found = [path for path in (source / "graphveil").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return sorted(path.relative_to(source).as_posix() for path in found)
+
+
 def missing(wheel: Path) -> list[str]:
     """Files of the package that the wheel lacks."""
     with zipfile.ZipFile(wheel) as packed:
         held = set(packed.namelist())
-    source = ROOT / "src"
-    files = [path for path in (source / "graphveil").rglob("*") if path.is_file() and path.suffix != ".pyc"]
-    return sorted(name for path in files if (name := path.relative_to(source).as_posix()) not in held)
+    return [name for name in package_files() if name not in held]
 
 
 def installed(wheel: Path, folder: Path, beside: bool) -> dict[str, str]:
-    """A bare environment with the wheel in it, as variables: PATH finds its commands, and nothing leads to the source."""
+    """A bare environment with the wheel in it, as variables: nothing in them leads to the source."""
     bare = folder / "bare"
     _run([sys.executable, "-m", "venv", str(bare)], folder)
     python = bare / "bin" / "python"

@@ -13,12 +13,10 @@ import first_steps
 
 
 def test_a_wheel_that_lacks_a_template_is_seen(tmp_path: Path) -> None:
-    source = first_steps.ROOT / "src"
-    files = [path for path in (source / "graphveil").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     with zipfile.ZipFile(tmp_path / "some.whl", "w") as made:
-        for path in files:
-            if path.name not in ("style.css", "smoke.toml"):
-                made.writestr(path.relative_to(source).as_posix(), "")
+        for name in first_steps.package_files():
+            if not name.endswith(("style.css", "smoke.toml")):
+                made.writestr(name, "")
     lacking = first_steps.missing(tmp_path / "some.whl")
     assert lacking == ["graphveil/bench/specs/smoke.toml", "graphveil/templates/style.css"]
 

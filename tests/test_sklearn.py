@@ -59,7 +59,7 @@ def test_a_second_fit_says_that_it_spends_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made.fit(X, y, edges)
-    with pytest.warns(UserWarning, match="fit number 2 of this estimator is another release"):
+    with pytest.warns(UserWarning, match="fit number 2 of this estimator: every fit is a release"):
         made.fit(X, y, edges)
     with pytest.warns(UserWarning, match="fit number 3"):
         made.fit(X, y)

@@ -123,8 +123,8 @@ class PrivateGraphClassifier:
         if fits > 1:
             counted = "the ledger counts it" if self.ledger is not None else "no ledger counts it: give ledger="
             warnings.warn(
-                f"fit number {fits} of this estimator is another release, which spends its epsilon in addition to the "
-                f"earlier ones; {counted}",
+                f"fit number {fits} of this estimator: every fit is a release and spends its epsilon in addition to "
+                f"the earlier ones; {counted}",
                 stacklevel=2,
             )
         # Counted before it is spent: a fit that fails midway may have spent.

@@ -15,7 +15,7 @@ from graphveil.core import GraphveilError, InvalidInput, Overspent, Unsupported
 from graphveil.sklearn import PrivateGraphClassifier
 
 COUNT = 60
-QUICK = gv.methods.Mlp(epochs=5)
+QUICK, HEARSAY = gv.methods.Mlp(epochs=5), gv.methods.Hearsay(folds=2, hidden=8, head=8)
 
 
 def tables() -> tuple[Any, Any, Any]:
@@ -67,7 +67,7 @@ def test_a_second_fit_says_that_it_spends_again() -> None:
 
 def test_a_ledger_counts_every_fit_and_refuses_one_beyond_its_budget(tmp_path: Path) -> None:
     X, y, edges = tables()
-    made = PrivateGraphClassifier("hearsay", epsilon=1, delta=1e-6, seed=0, ledger=tmp_path / "book")
+    made = PrivateGraphClassifier(HEARSAY, epsilon=1, delta=1e-6, seed=0, ledger=tmp_path / "book")
     book = gv.Ledger(tmp_path / "book")
     book.open(made.graph(X, y, edges), "edge", epsilon=1.5, delta=1e-6)
     first = made.fit(X, y, edges).release_
@@ -96,7 +96,7 @@ def test_private_data_are_no_parameters() -> None:
 
 def test_released_predictions_are_for_the_rows_of_the_training() -> None:
     X, y, edges = tables()
-    made = PrivateGraphClassifier("hearsay", seed=0).fit(X, y, edges)
+    made = PrivateGraphClassifier(HEARSAY, seed=0).fit(X, y, edges)
     for other in (X[::-1], X[:10], X + 1):
         with pytest.raises(Unsupported, match="for the rows of the training"):
             made.predict(other)

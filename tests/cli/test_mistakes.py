@@ -152,8 +152,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         for line in (
             f"ledger open book {OWN} --unit edge --epsilon 3 --delta 1e-6",
-            f"train hearsay {OWN} {COSTS} --seed 0 --out model",
-            f"train mlp {OWN} --unit edge --epsilon 1 --seed 0 --quiet --out plain",
+            f"train hearsay {OWN} {COSTS} --folds 2 --hidden 8 --head 8 --seed 0 --out model",
+            f"train mlp {OWN} --epochs 5 --unit edge --epsilon 1 --seed 0 --quiet --out plain",
             f"release-graph lapgraph {OWN} --epsilon 1 --seed 0 --quiet --out noisy",
         ):
             done = CliRunner().invoke(app, shlex.split(line))

@@ -38,7 +38,7 @@ def front(card: str) -> Any:
 @pytest.fixture(scope="module")
 def hearsay() -> Release:
     graph = gv.datasets.load("chain-s")
-    return gv.train(graph, gv.methods.Hearsay(), epsilon=1, delta=1e-6, unit="edge")
+    return gv.train(graph, gv.methods.Hearsay(folds=2, hidden=8, head=8), epsilon=1, delta=1e-6, unit="edge")
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)

@@ -115,7 +115,7 @@ def test_infinity_is_valid_json() -> None:
         ("account gap --epsilon 1 --unit node", "does not protect"),
         ("account gapp --epsilon 1 --unit edge", "did you mean: gap"),
         ("account gap --hopps 2 --epsilon 1 --unit edge", "--hops"),
-        ("account gap --hops two --epsilon 1 --unit edge", "of type int"),
+        ("account gap --hops two --epsilon 1 --unit edge", "takes a whole number"),
         ("account gap --hops 0 --epsilon 1 --unit edge", "at least 1"),
         ("account gap --unit edge", "exactly one of epsilon"),
         ("account gcn --epsilon 1 --unit edge", "exposes private data"),

@@ -87,7 +87,7 @@ class Lpgnn(Method):
             reading,
             (
                 Step("bits", bit, bit.curve(1), bits, why=_WHY, assumes=(OUTSIDERS,)),
-                Step("labels", label, label.curve(1), 1, why=_WHY, assumes=(OUTSIDERS,)),
+                Step("labels", label, label.curve(1), 1, why=_WHY),
             ),
         )
 

@@ -30,7 +30,9 @@ class _DparStep(Method):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         act = Gaussian(noise)
-        return Plan(adjacency, reading, (Step("gradient", act, act.curve(1), 1, why="DPAR, as its program charges it"),))
+        return Plan(
+            adjacency, reading, (Step("gradient", act, act.curve(1), 1, why="DPAR, as its program charges it"),)
+        )
 
     def fit(self, session: Session) -> State:
         weights = released_lists(session.public.num_nodes)

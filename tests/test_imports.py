@@ -28,6 +28,7 @@ ROOMS = (
     "planning",
     "release",
     "training",
+    "advice",
     "evidence",
     "bench",
     "report",

@@ -34,6 +34,9 @@ WEAK_EPSILON = 10.0
 _READABLE_EPSILON = 20.0
 """Up to it the odds are written out."""
 
+_ROUND_CHANCE = 98.0
+"""Per cent up to which a chance is told in whole ones."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -112,6 +115,14 @@ def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str
             f"meet it; take at most {default_delta(nodes):g}"
         )
     return found
+
+
+def even_odds(epsilon: float) -> str:
+    """What even odds about one unit can become, in hundredths that add up to 100: e^epsilon : 1, rounded against us."""
+    chance = 100 / (1 + math.exp(-epsilon))
+    places = 0 if chance <= _ROUND_CHANCE else 2
+    shown = min(math.ceil(chance * 10**places - 1e-9) / 10**places, 100.0)
+    return f"{shown:.{places}f} : {100 - shown:.{places}f}"
 
 
 def _odds(epsilon: float) -> str:

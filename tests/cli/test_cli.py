@@ -21,7 +21,7 @@ from graphveil.cli import app
 from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
-    "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
+    "methods", "datasets", "account", "advise", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
     "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
     "report", "verify",
 )  # fmt: skip

@@ -197,9 +197,9 @@ def advise(
     assumed = Assumed(homophily, mean_degree, largest_class, spread)
     assumed.require_needed(asked.facts)
     wanted = None if methods is None else asked.named(methods)
-    worlds = [stand_in(asked.facts, assumed, limit, seed) for seed in range(seeds)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model that is not finite shows in its accuracy
+        worlds = [stand_in(asked.facts, assumed, limit, seed) for seed in range(seeds)]
         chosen, left_out = (wanted, []) if wanted is not None else asked.screened(worlds[0])
         ranked = sorted(asked.forecasts(chosen, worlds), key=lambda one: -one.mean)
         references = tuple(asked.reference(one, worlds) for one in (Mlp(), Gcn()))
@@ -257,7 +257,8 @@ class _Asked:
 
     def named(self, methods: Sequence[str | Method]) -> list[Method]:
         """The methods that were asked for, each of which has a plan here."""
-        made = [discover.method(one)() if isinstance(one, str) else one for one in methods]
+        listed = [] if isinstance(methods, str) else methods
+        made = [discover.method(one)() if isinstance(one, str) else one for one in listed]
         if not made or not all(isinstance(one, Method) for one in made):
             raise InvalidInput("methods must be a list of names or methods, such as ['hearsay', 'gap']")
         if len({one.name() for one in made}) < len(made):
@@ -294,8 +295,8 @@ class _Asked:
             left_out += [(one.name(), why)] if why not in ("", _UNCHARGED) else []
         flagship = discover.flagship(unit)
         ordered = sorted(found, key=lambda one: (not isinstance(one, flagship), -found[one]))
-        words = f"of those left by a first try at epsilon {epsilon:g}, with"
-        left_out += [(one.name(), f"{words} {_percent(found[one])} per cent") for one in ordered[RIVALS + 1 :]]
+        words = f"did worse in a first try at epsilon {epsilon:g}"
+        left_out += [(one.name(), f"{words}, {_percent(found[one])} per cent") for one in ordered[RIVALS + 1 :]]
         return ordered[: RIVALS + 1], left_out
 
     def scores(self, method: Method, world: Graph, epsilon: float, seed: int) -> dict[str, float]:
@@ -342,6 +343,8 @@ class _Asked:
 
 def require_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
     """Different finite numbers above 0, in rising order, or a clear error."""
+    if not isinstance(epsilons, Sequence):
+        raise InvalidInput(f"epsilons must be a list of numbers, such as [0.5, 1, 2]; got {quoted(epsilons)}")
     known = tuple(sorted(require_positive(epsilon, "each of epsilons") for epsilon in epsilons))
     if not known or len(set(known)) < len(known):
         raise InvalidInput(f"epsilons must be different numbers, such as 0.5, 1 and 2; got {quoted(list(epsilons))}")
@@ -376,6 +379,8 @@ def _sentences(facts: Public, assumed: Assumed, world: Graph) -> tuple[str, ...]
     if facts.y is None:
         most = _percent(assumed.shares(facts.num_classes)[0])
         said.append(f"labels are made up: everybody has one, the largest class {most} per cent (--largest-class)")
+        if facts.adj is not None:
+            said.append("labels follow communities of the public edges: kind to methods that look for communities")
     if facts.x is None:
         said.append(
             f"features are made up: normal, spread {assumed.width:g} around a centre for each class (--spread); "

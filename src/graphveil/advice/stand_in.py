@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 
@@ -26,8 +28,8 @@ from graphveil.training import require_declared, train
 MEAN_DEGREE = 10.0
 """Edges a node where nobody states a number and edges are private."""
 
-_PASSES = 4
-"""How often every node may change the class that it was given along public edges."""
+_TURNS = 200
+"""Of the iteration that finds communities."""
 
 _STREAM = 20
 """Apart from the streams of splits, whose first ids a sample of the same seed would take."""
@@ -106,8 +108,6 @@ def public_facts(facts: Graph | Public, adjacency: Adjacency) -> Public:
                 "protects: advice comes from public facts alone; take a random split"
             )
         facts, _ = facts.seal(adjacency)
-    if not isinstance(facts, Public):
-        raise InvalidInput("give a graphveil Graph, or sizes: gv.Public.blank(num_nodes, num_features, num_classes)")
     told = {"x": facts.x, "y": facts.y, "edges": facts.adj}
     if any(told[part] is not None for part in adjacency.private):
         raise InvalidInput(f"these public facts were sealed for another unit than {adjacency.unit.value!r}")
@@ -128,6 +128,8 @@ def stand_in(facts: Public, assumed: Assumed, limit: int, seed: int) -> Graph:
             "somebody with a label must train and somebody else be scored; split the graph (graph.random_split()), or "
             "raise the limit of the stand-in if the split is small"
         )
+    if count < facts.num_classes:
+        raise InvalidInput(f"a stand-in of {count} nodes cannot hold {facts.num_classes} classes; raise its limit")
     adj = None if facts.adj is None else facts.adj.within(inside)
     shares = assumed.shares(facts.num_classes)
     if facts.y is not None:
@@ -197,24 +199,41 @@ def _dealt(count: int, shares: Floats) -> Ids:
 def _grown(adj: Csr, shares: Floats, homophily: float, rng: np.random.Generator) -> Ids:
     """Classes of these shares that stick together along public arcs, int64 [n].
 
-    Every node joins the class of most neighbours that has room (linear greedy, Stanton & Kliot 2012, in a few passes).
-    Adjusted homophily falls by (1 - f)^2 if the labels of a share f are shuffled: so many are, to meet what is assumed.
+    Nodes are put in the order of their communities, by spectral clustering, the largest first; classes are stretches of
+    it. Adjusted homophily falls by (1 - f)^2 if the labels of a share f are shuffled: so many are, to meet what is
+    assumed.
     """
-    count, room = adj.num_nodes, np.ceil(shares * adj.num_nodes) + 1
-    y, sizes = np.full(count, UNLABELLED), np.zeros(len(shares))
-    order = list(_nearby(adj, rng.permutation(count)))
-    for node in order * _PASSES:
-        if y[node] != UNLABELLED:
-            sizes[y[node]] -= 1
-        near = y[adj.indices[adj.indptr[node] : adj.indptr[node + 1]]]
-        links = np.bincount(near[near != UNLABELLED], minlength=len(shares))
-        y[node] = np.argmax((links + 1e-3) * (1 - sizes / room))
-        sizes[y[node]] += 1
+    count = adj.num_nodes
+    rows = _positions(adj, len(shares), rng)
+    community = kmeans2(rows, len(shares), minit="++", rng=rng)[1]
+    y = np.empty(count, np.int64)
+    y[np.lexsort((rows[:, 0], community, -np.bincount(community)[community]))] = _dealt(count, shares)
     found = adjusted_homophily(adj, y)
     if found > homophily:
         moved = rng.permutation(count)[: round(count * (1 - math.sqrt(homophily / found)))]
         y[moved] = y[rng.permutation(moved)]
     return y
+
+
+def _positions(adj: Csr, width: int, rng: np.random.Generator) -> Floats:
+    """Eigenvectors 2 to width + 1 of D^-1/2 A D^-1/2 as rows of length 1, [n, width] or fewer.
+
+    D holds degrees plus half their mean, so that small groups apart do not come first (Qin & Rohe 2013). By subspace
+    iteration: scipy's solvers take long where values are repeated, as those of like groups are.
+    """
+    links = adj.to_scipy().astype(np.float64)
+    links = links + links.T
+    degrees = np.asarray(links.sum(axis=1)).ravel()
+    scale = sp.diags_array(1 / np.sqrt(degrees + max(degrees.mean(), 1.0) / 2))
+    walk = sp.csr_array(scale @ links @ scale)
+    basis = rng.standard_normal((len(degrees), min(2 * width + 8, len(degrees))))
+    for _ in range(_TURNS):
+        # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
+        basis = np.linalg.qr(walk @ basis + basis)[0]
+    turned = basis @ np.linalg.eigh(basis.T @ (walk @ basis))[1][:, ::-1][:, 1 : width + 1]
+    rows = scale @ turned
+    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def _features(y: Ids, facts: Public, spread: float, rng: np.random.Generator) -> Tensor:

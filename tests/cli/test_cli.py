@@ -21,9 +21,9 @@ from graphveil.cli import app
 from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
-    "methods", "datasets", "account", "advise", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
-    "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
-    "report", "verify",
+    "methods", "datasets", "account", "advise", "train", "release-graph", "infer", "demo", "data", "data pack",
+    "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack",
+    "court", "report", "verify",
 )  # fmt: skip
 
 

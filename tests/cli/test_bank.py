@@ -57,7 +57,7 @@ def test_from_messy_tables_to_next_month(tmp_path: Path, monkeypatch: pytest.Mon
     assert "--encode auto --drop Notiz --clean" in advised
     march += " --encode auto --drop Notiz --clean"
     assert typed(f"graphveil check {march}").stdout.count("problem") == 0
-    advice = typed(f"advise {march} --unit edge --method hearsay --epsilons 1,2 --seeds 1 --limit 100 --quiet")
+    advice = typed(f"advise {march} --unit edge --method hearsay --epsilons 2 --seeds 1 --limit 100 --quiet")
     assert "largest class" in advice.stdout
     typed(f"ledger open book {march} --unit edge --epsilon 4 --delta 1e-6")
     paid = "--unit edge --epsilon 2 --delta 1e-6 --ledger book"
@@ -82,8 +82,6 @@ def test_the_same_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     named = {"id": "Konto", "label": "Urteil", "encode": "auto"}
     assert gv.check("month0-payments.csv", "month0-accounts.csv", **named, **how).ready
     march = gv.Graph.from_edges("month0-payments.csv", "month0-accounts.csv", name="march", **named, **how)
-    advice = gv.advise(march.random_split(), unit="edge", methods=["hearsay"], epsilons=[2], seeds=1, limit=100)
-    assert advice.methods[0].method == "hearsay"
     release = gv.train(march.random_split(), gv.methods.Hearsay(), epsilon=2, unit="edge", seed=0)
     release.with_threshold("fraud", 0.3).with_ids().save("model")
     loaded = gv.load("model")

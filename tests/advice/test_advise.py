@@ -13,7 +13,7 @@ from graphveil.datasets.synthetic import social
 from graphveil.report import advice_picture
 
 SIZES = gv.Public.blank(3000, 8, 3)
-QUICK: dict[str, Any] = {"epsilons": [4, 1], "seeds": 1, "limit": 300}
+QUICK: dict[str, Any] = {"epsilons": [4, 1], "seeds": 1, "limit": 150}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_it_says_what_it_rests_on(advice: Advice) -> None:
     said = " ".join(advice.assumes)
     assert "yours were not counted: 10 a node (a default" in said
     assert "labels are made up" in said
-    assert "300 of 3,000 nodes" in said
+    assert "150 of 3,000 nodes" in said
     assert advice.lower.homophily == pytest.approx(0.45)
     assert advice.what_if.startswith("with homophily 0.45, at epsilon 4: hearsay ")
     assert [name for name, _ in advice.lower.accuracies] == ["hearsay", "mlp", "gcn"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import graphveil as gv
 from bank import accounts, payments, written
-from graphveil.cli import app
+from graphveil.cli import advise, app
+from graphveil.cli.options import parse_epsilons
 from graphveil.core import GraphveilError
 
 QUICK = "--method hearsay --epsilons 1 --seeds 1 --limit 60 --quiet"
@@ -107,6 +110,13 @@ def test_the_odds_of_a_false_proof_are_those_that_can_be_proven() -> None:
 @pytest.mark.parametrize("more", ["--epsilon 1", "--noise 2"])
 def test_account_takes_one_way_of_saying_the_budget(more: str) -> None:
     assert "give one of --epsilon, --epsilons and --noise" in refused(f"account gap --unit edge --epsilons 1,2 {more}")
+
+
+def test_defaults_are_those_of_the_library() -> None:
+    ours, theirs = (inspect.signature(one).parameters for one in (advise.advise, gv.advise))
+    for name in ("delta", "homophily", "mean_degree", "largest_class", "spread", "limit", "seeds"):
+        assert ours[name].default == theirs[name].default, name
+    assert tuple(parse_epsilons(ours["epsilons"].default)) == theirs["epsilons"].default
 
 
 def test_help_says_what_is_assumed_and_that_it_is_free() -> None:

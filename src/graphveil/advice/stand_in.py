@@ -84,7 +84,9 @@ class Assumed:
         if self.mean_degree is None:
             return min(MEAN_DEGREE, nodes / 4)
         if self.mean_degree > (nodes - 1) / 2:
-            raise InvalidInput(f"a mean degree of {self.mean_degree:g} is too dense for {nodes} nodes; state less")
+            raise InvalidInput(
+                f"a mean degree of {self.mean_degree:g} is too dense for {nodes} nodes; state less, or raise the limit"
+            )
         return self.mean_degree
 
     def shares(self, classes: int) -> Floats:

@@ -109,7 +109,7 @@ def _next(found: Advice, source: AdviseGraphOptions) -> str | None:
 
 
 def _print(found: Advice, following: str | None, plot: Path | None) -> None:
-    say(f"expected test accuracy in per cent, {found.unit.value} level, mean of {found.seeds} stand-ins:")
+    say(f"expected test accuracy in per cent, {found.unit.value} level (mean over stand-ins: {found.seeds}):")
     print_table(found.table)
     say(f"\nwhat a release costs, at delta {found.delta:g}: {found.protects}")
     print_table(found.prices)

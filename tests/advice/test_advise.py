@@ -73,14 +73,6 @@ def test_the_picture_stands_alone(advice: Advice) -> None:
     assert 'id="m0"' in drawn
 
 
-def test_every_method_of_the_unit_has_a_first_try() -> None:
-    found = gv.advise(SIZES, unit="label", epsilons=[2], seeds=1, limit=120)
-    named = [one.method for one in found.methods]
-    assert "probe" in named
-    assert len(named) <= 3
-    assert {"mlp", "gcn", "best"}.isdisjoint({*named, *(name for name, _ in found.left_out)})
-
-
 def forecast(name: str, epsilon: float, *accuracies: float) -> Forecast:
     points = [Expected(epsilon * 2**step, 1.0, a, a, a, a) for step, a in enumerate(accuracies)]
     return Forecast(name, tuple(points))

@@ -17,7 +17,7 @@ from graphveil.cli import advise, app
 from graphveil.cli.options import parse_epsilons
 from graphveil.core import GraphveilError
 
-QUICK = "--method hearsay --epsilons 1 --seeds 1 --limit 60 --quiet"
+QUICK = "--method gap --epsilons 1 --seeds 1 --limit 60 --quiet"
 
 
 def run(line: str) -> Any:
@@ -52,9 +52,7 @@ def test_private_edges_are_not_opened_and_the_next_command_is_told() -> None:
         assert words in second.stdout
     assert "yours were not counted: 4 a node (as stated)" in second.stdout
     if told["recommended"]:
-        assert told["next"].startswith(
-            "graphveil train hearsay --edges edges.csv --nodes nodes.csv --unit edge --epsilon "
-        )
+        assert told["next"].startswith("graphveil train gap --edges edges.csv --nodes nodes.csv --unit edge --epsilon ")
         assert told["next"] in second.stdout
     assert Path("advice.svg").read_text().startswith("<svg")
 

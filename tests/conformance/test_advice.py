@@ -75,4 +75,7 @@ def test_the_wires_catch_whoever_reads(unit: str, stepped_on: str) -> None:
 def test_the_first_try_of_every_method_reads_nothing_private_either() -> None:
     adjacency = Adjacency.of("label")
     found = gv.advise(wired(sketch(adjacency).graph(), adjacency), unit="label", **SMALL)
-    assert "probe" in [one.method for one in found.methods]
+    named = [one.method for one in found.methods]
+    assert "probe" in named
+    assert len(named) <= 3
+    assert {"mlp", "gcn", "best"}.isdisjoint({*named, *(name for name, _ in found.left_out)})

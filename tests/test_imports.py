@@ -29,6 +29,7 @@ ROOMS = (
     "release",
     "training",
     "advice",
+    "sklearn",
     "evidence",
     "bench",
     "report",

@@ -28,6 +28,7 @@ ROOMS = (
     "planning",
     "release",
     "training",
+    "advice",
     "sklearn",
     "evidence",
     "bench",

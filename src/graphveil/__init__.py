@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphveil import datasets, methods, sklearn
+    from graphveil.advice.advise import Advice, advise
     from graphveil.core import (
         Adjacency,
         GraphveilError,
@@ -52,6 +53,7 @@ if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OM
     os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
 _HOMES = {
+    "advice.advise": ("Advice", "advise"),
     "evidence.audit": ("audit",),
     "release.certificate": ("Certificate",),
     "release.release": ("Release", "load"),
@@ -94,6 +96,7 @@ _MODULES = {
 
 __all__ = [
     "Adjacency",
+    "Advice",
     "Certificate",
     "Compute",
     "Graph",
@@ -118,6 +121,7 @@ __all__ = [
     "Unit",
     "Unsupported",
     "accounting",
+    "advise",
     "audit",
     "check",
     "court",

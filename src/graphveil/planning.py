@@ -34,6 +34,9 @@ WEAK_EPSILON = 10.0
 _READABLE_EPSILON = 20.0
 """Up to it the odds are written out."""
 
+_MOST_EXPONENT, _ODDS_PLACES = 700.0, 6
+"""Beyond it doubles end; and more decimals than can be read are told as certainty."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -66,6 +69,11 @@ class Planned:
     def epsilon(self) -> float:
         """What the plan spends at `delta`."""
         return accounting.epsilon(self.plan, self.delta)
+
+    @cached_property
+    def sound_epsilon(self) -> float:
+        """What can be proven for the same acts."""
+        return self.epsilon if self.sound is None else accounting.epsilon(self.sound, self.delta)
 
 
 def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool = True) -> Planned:
@@ -112,6 +120,16 @@ def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str
             f"meet it; take at most {default_delta(nodes):g}"
         )
     return found
+
+
+def even_odds(epsilon: float) -> str:
+    """What even odds about one unit can become, of a hundred: e^epsilon : 1, rounded against us; up to delta."""
+    rest = 100 / (1 + math.exp(min(epsilon, _MOST_EXPONENT)))
+    places = max(0, 1 - math.floor(math.log10(rest))) if rest < 10 else 0
+    if places > _ODDS_PLACES:
+        return "100 : 0"
+    least = math.floor(rest * 10**places) / 10**places
+    return f"{100 - least:.{places}f} : {least:.{places}f}"
 
 
 def _odds(epsilon: float) -> str:

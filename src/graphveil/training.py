@@ -193,7 +193,7 @@ def _run(
     it, if that is another form of `graph`.
     """
     with using_compute(means.compute):
-        _require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
+        require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
         _require_alike(graph)
         made = planned(method, graph, terms, learns=not weights)
@@ -223,7 +223,7 @@ def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, met
         return agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
 
 
-def _require_declared(graph: Graph, adjacency: Adjacency) -> None:
+def require_declared(graph: Graph, adjacency: Adjacency) -> None:
     """Where features are private, how they are encoded was declared: a list of categories tells what cells hold.
 
     An encoding that a release brought along is public already.

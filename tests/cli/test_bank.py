@@ -57,6 +57,8 @@ def test_from_messy_tables_to_next_month(tmp_path: Path, monkeypatch: pytest.Mon
     assert "--encode auto --drop Notiz --clean" in advised
     march += " --encode auto --drop Notiz --clean"
     assert typed(f"graphveil check {march}").stdout.count("problem") == 0
+    advice = typed(f"advise {march} --unit edge --method hearsay --epsilons 2 --seeds 1 --limit 100 --quiet")
+    assert "largest class" in advice.stdout
     typed(f"ledger open book {march} --unit edge --epsilon 4 --delta 1e-6")
     paid = "--unit edge --epsilon 2 --delta 1e-6 --ledger book"
     typed(f"train hearsay {march} {paid} --threshold fraud=0.3 --seed 0 --out model")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,22 +54,10 @@ def check(
 
 def _next(source: CheckGraphOptions, unit: str, like: Path | None, found: Findings) -> str:
     """The command to type next: this one with what would help, a training, or predictions."""
-    given = " ".join([*_typed(source), *found.options])
+    given = " ".join([*source.typed(), *found.options])
     if not found.ready:
         return f"graphveil check {given} --unit {unit}" if found.options else "correct the tables, and check again"
     if like is not None:
         return f"graphveil infer {shlex.quote(str(like))} {given} --epsilon 1 --out predictions.csv"
     method = {"edge": "hearsay"}.get(unit, "dpsgd")
     return f"graphveil train {method} {given} --unit {unit} --epsilon 2 --out model"
-
-
-def _typed(source: CheckGraphOptions) -> list[str]:
-    """The options as they were given."""
-    words: list[str] = []
-    for item in fields(source):
-        value, flag = getattr(source, item.name), f"--{item.name.replace('_', '-')}"
-        if value == item.default or value is None:
-            continue
-        many = value if isinstance(value, list) else [value]
-        words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}" for each in many]
-    return words

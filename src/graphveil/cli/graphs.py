@@ -22,6 +22,20 @@ def graph_of(given: GraphOptions) -> Graph:
     return _stated(graph, given)
 
 
+def advised_graph(given: GraphOptions, edges_are_private: bool) -> Graph:
+    """The graph that advice is for. A table of private edges is not opened, and need not be there."""
+    import graphveil as gv
+    from graphveil.datasets.source import drawn
+
+    if given.nodes is None or not edges_are_private or given.dataset is not None or given.packed is not None:
+        return graph_of(given)
+    if given.edges is not None and not given.edges.is_file():
+        raise gv.InvalidInput(f"there is no file {given.edges}; correct --edges, or leave it out")
+    name = (given.edges or given.nodes).stem
+    graph = gv.Graph.from_edges(None, given.nodes, undirected=not given.directed, name=name, **given.columns())
+    return _stated(graph if graph.split != "none" else drawn(graph, given.split or "random", given.split_seed), given)
+
+
 def private_graph(
     given: GraphOptions, split: str | None, schema: Schema | None = None, labels_are_public: bool = False
 ) -> Graph:

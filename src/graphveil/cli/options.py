@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
@@ -67,6 +68,7 @@ Threshold = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the release that is in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
+Epsilons = Annotated[str, typer.Option(metavar="NUMBERS", help="Several epsilons at once, with commas: 0.5,1,2.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 
 
@@ -126,6 +128,18 @@ def _options(group: Any) -> list[Parameter]:
         for item in fields(group)
         if get_origin(hints[item.name]) is Annotated
     ]
+
+
+def parse_epsilons(text: str) -> list[float]:
+    """Numbers with commas between them."""
+    from graphveil.core import InvalidInput
+
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"--epsilons takes numbers with commas between them, such as 0.5,1,2; got {text!r}"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -263,6 +277,17 @@ class GraphOptions:
         ends = {"source": self.source, "target": self.target, "weight": self.weight}
         return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), "encoding": self.encoding, **ends}
 
+    def typed(self) -> list[str]:
+        """The options as they were given."""
+        words = [] if self.dataset is None else [shlex.quote(self.dataset)]
+        for item in fields(self):
+            value, flag = getattr(self, item.name), f"--{item.name.replace('_', '-')}"
+            if item.name == "dataset" or value is None or value == item.default:
+                continue
+            many = value if isinstance(value, list) else [value]
+            words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}" for each in many]
+        return words
+
     @property
     def reads_tables(self) -> bool:
         """Whether something is said of the columns of tables."""
@@ -343,6 +368,51 @@ class LedgerGraphOptions(GraphOptions):
     split_reads_labels: Literal[False] = False
     every_id_present: Literal[False] = False
     population_degrees: None = None
+
+
+@dataclass(frozen=True)
+class AdviseGraphOptions(PrivateGraphOptions):
+    """The graph that advice is for: what the unit protects is not read."""
+
+    edges: Annotated[
+        Path | None, typer.Option(help="Edge table, as for train; opened only under units that leave edges public.")
+    ] = None
+    split_reads_labels: Literal[False] = False
+
+
+@dataclass(frozen=True)
+class SizeOptions:
+    """Sizes instead of a graph."""
+
+    num_nodes: Annotated[int | None, typer.Option(help="Without data: the number of nodes.")] = None
+    num_features: Annotated[int | None, typer.Option(help="Without data: the number of features.")] = None
+    num_classes: Annotated[int | None, typer.Option(help="Without data: the number of classes.")] = None
+    num_train: Annotated[int | None, typer.Option(help="Without data: training nodes; default 75 %.")] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether one of them is."""
+        return any(value is not None for value in vars(self).values())
+
+
+@dataclass(frozen=True)
+class AssumedOptions:
+    """What is made up of private parts."""
+
+    homophily: Annotated[
+        float, typer.Option(help="Assumed: how much edges prefer their own class. 0: as chance has it; 1: always.")
+    ] = 0.5
+    mean_degree: Annotated[
+        float | None, typer.Option(help="Assumed: edges of a node, where they are private; default 10. Never counted.")
+    ] = None
+    largest_class: Annotated[
+        float | None,
+        typer.Option(help="Assumed: share of the largest class, where labels are private; default: equal."),
+    ] = None
+    spread: Annotated[
+        float | None,
+        typer.Option(help="Assumed: spread of private features around their class; less tells more. Default 0.66."),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,10 +31,12 @@ from graphveil.cli.options import (
     Threshold,
     Unit,
     grouped,
+    parse_epsilons,
 )
 from graphveil.cli.output import (
     json_text,
     print_json,
+    print_table,
     progress,
     require_files,
     require_release,
@@ -44,6 +47,7 @@ from graphveil.cli.output import (
 
 if TYPE_CHECKING:
     from graphveil.graph.graph import Graph
+    from graphveil.planning import Planned
     from graphveil.release.predictions import Predictions
     from graphveil.release.release import Release
 
@@ -58,6 +62,9 @@ def account(
     unit: Unit,
     *,
     budget: BudgetOptions,
+    epsilons: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Several epsilons at once instead of one: 0.5,1,2.")
+    ] = None,
     reading: Reading = "sound",
     nodes: Annotated[int, typer.Option(help="Number of nodes.")] = 10_000,
     features: Annotated[int, typer.Option(help="Number of features.")] = 128,
@@ -66,41 +73,74 @@ def account(
     directed: Directed = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plan a budget without any data: the noise for an epsilon, or the epsilon of a noise."""
+    """Plan a budget without any data: the noise for an epsilon or for several, or the epsilon of a noise."""
+    from graphveil.core import InvalidInput
     from graphveil.graph.sealing import Public
-    from graphveil.planning import Terms, cautions, planned
+    from graphveil.planning import Terms, planned
 
     made = build_method(method, context.obj)
     sizes = Public.blank(nodes, features, classes, not directed, train)
-    found = planned(made, sizes, Terms(unit, reading=reading, **vars(budget)))
+    if epsilons is not None and (budget.epsilon is not None or budget.noise is not None):
+        raise InvalidInput("give one of --epsilon, --epsilons and --noise")
+    budgets = [budget] if epsilons is None else [replace(budget, epsilon=one) for one in parse_epsilons(epsilons)]
+    plans = [planned(made, sizes, Terms(unit, reading=reading, **vars(one))) for one in budgets]
+    if as_json:
+        found = [_account(one) for one in plans]
+        print_json(found[0] if epsilons is None else found)
+    elif epsilons is None:
+        _print_account(plans[0])
+    else:
+        _print_accounts(plans)
+
+
+def _account(found: Planned) -> dict[str, Any]:
+    """What a plan spends, asks and assumes."""
+    from graphveil.planning import cautions, even_odds
+
     plan = found.plan
-    warned = cautions(found.epsilon, found.delta, nodes) if plan.steps else []
-    answer = {
-        "method": made.name(),
+    return {
+        "method": found.method.name(),
         "unit": plan.adjacency.unit.value,
         "protects": str(plan.adjacency),
         "reading": plan.reading.value,
         "epsilon": found.epsilon,
+        "even_odds": even_odds(found.sound_epsilon),
         "delta": found.delta,
         "noise": found.noise,
         "steps": [step.describe() for step in plan.steps],
         "refuted": list(plan.refuted),
         "assumes": list(plan.assumes),
-        "warnings": warned,
+        "warnings": cautions(found.epsilon, found.delta, found.public.num_nodes) if plan.steps else [],
     }
-    if as_json:
-        print_json(answer)
-        return
+
+
+def _print_account(found: Planned) -> None:
+    answer = _account(found)
     for key in ("method", "protects", "reading", "epsilon", "delta", "noise"):
         say(f"{key:<10} {answer[key]}")
-    for step in plan.steps:
+    for step in found.plan.steps:
         say(f"step       {step.name} x {step.times}: {step.act} charged as {step.claim}")
-    for item in plan.assumes:
-        say(f"assumes    {item}")
-    for reason in plan.refuted:
-        say(f"REFUTED    {reason}")
-    for caution in warned:
-        say(f"WARNING    {caution}")
+    _print_notes([answer])
+
+
+def _print_accounts(found: list[Planned]) -> None:
+    """A line for every epsilon, and what they have in common once."""
+    answers = [_account(one) for one in found]
+    for key in ("method", "protects", "reading", "delta"):
+        say(f"{key:<10} {answers[0][key]}")
+    print_table(
+        [
+            {"epsilon": f"{one['epsilon']:.6g}", "noise": f"{one['noise']:.6g}", "even odds become": one["even_odds"]}
+            for one in answers
+        ]
+    )
+    _print_notes(answers)
+
+
+def _print_notes(answers: list[dict[str, Any]]) -> None:
+    for word, key in (("assumes", "assumes"), ("REFUTED", "refuted"), ("WARNING", "warnings")):
+        for item in dict.fromkeys(said for one in answers for said in one[key]):
+            say(f"{word:<10} {item}")
 
 
 @app.command(cls=UnitCommand, epilog=HYPER)

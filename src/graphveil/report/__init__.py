@@ -6,7 +6,8 @@ page holds hundreds, colours follow the page's style (print, dark screens), and 
 
 from __future__ import annotations
 
+from graphveil.report.advised import advice_picture
 from graphveil.report.page import report
 from graphveil.report.run import Bar, demonstrate, summary
 
-__all__ = ["Bar", "demonstrate", "report", "summary"]
+__all__ = ["Bar", "advice_picture", "demonstrate", "report", "summary"]

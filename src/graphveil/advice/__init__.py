@@ -1,0 +1,1 @@
+"""Advice before anything is spent, from public facts alone."""

@@ -1,0 +1,425 @@
+"""Which method and which epsilon, from public facts alone: methods are tried on graphs that are made up."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from graphveil import discover
+from graphveil.advice.stand_in import Assumed, adjusted_homophily, public_facts, stand_in
+from graphveil.core import (
+    Adjacency,
+    GraphveilError,
+    InvalidInput,
+    Reading,
+    Unit,
+    Unsupported,
+    plain,
+    quoted,
+    require_delta,
+    require_positive,
+)
+from graphveil.graph.graph import Graph
+from graphveil.graph.sealing import Public
+from graphveil.methods.bases.method import Method
+from graphveil.methods.best import Best
+from graphveil.methods.gcn import Gcn
+from graphveil.methods.mlp import Mlp
+from graphveil.planning import Terms, cautions, default_delta, even_odds, plan_of, planned
+from graphveil.runtime.progress import quiet, track
+from graphveil.training import train
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+LIMIT = 2000
+"""Nodes of a stand-in at most."""
+
+RIVALS = 2
+"""Methods that are tried at every epsilon beside the flagship of the unit."""
+
+WORTHWHILE = 0.01
+"""What a method must gain over what is free, to be recommended."""
+
+_KEPT = 0.75
+"""Share of a method's gain that the recommended epsilon keeps."""
+
+_UNCHARGED = "reads nothing that is private here, or protects nobody: mlp and gcn stand for such methods"
+
+_LOWER = 0.5
+"""What part of the assumed homophily is left in the second try."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Test accuracy of a method on stand-ins, the mean over seeds with the lowest and the highest, and macro F1.
+
+    noise: the multiplier that the graph itself would get for this epsilon.
+    """
+
+    epsilon: float
+    noise: float
+    accuracy: float
+    lowest: float
+    highest: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A method's expectations, by epsilon, and what its guarantee would assume."""
+
+    method: str
+    expected: tuple[Expected, ...]
+    assumes: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Accuracy over all epsilons, by which methods are ranked."""
+        return float(np.mean([point.accuracy for point in self.expected]))
+
+
+@dataclass(frozen=True)
+class Lower:
+    """The same try with edges that tell less: accuracies by method, at one epsilon."""
+
+    homophily: float
+    epsilon: float
+    accuracies: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to expect of each method at each epsilon, and of which graph that was seen.
+
+    methods: best first; references: `mlp`, which reads no edge, and `gcn`, which protects nobody; left_out: methods of
+    the unit that were not tried at every epsilon, and why. recommended and epsilon are None where nothing is worth its
+    price.
+    """
+
+    unit: Unit
+    protects: str
+    delta: float
+    epsilons: tuple[float, ...]
+    nodes: int
+    tried_on: int
+    seeds: int
+    largest_class: float
+    methods: tuple[Forecast, ...]
+    references: tuple[Forecast, ...]
+    lower: Lower
+    assumes: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
+    recommended: str | None
+    epsilon: float | None
+    why: str
+
+    @property
+    def odds(self) -> tuple[str, ...]:
+        """What even odds about one unit can become, for every epsilon, up to an event of chance delta."""
+        return tuple(map(even_odds, self.epsilons))
+
+    @property
+    def table(self) -> list[dict[str, str]]:
+        """Accuracy in per cent: a row for every method, a column for every epsilon."""
+        rows = [
+            {"method": one.method, **{_at(point.epsilon): _percent(point.accuracy) for point in one.expected}}
+            for one in self.methods
+        ]
+        known = [(_said(one), one.expected[0].accuracy) for one in self.references]
+        for label, accuracy in [*known, ("largest class", self.largest_class)]:
+            rows.append({"method": label, **{_at(epsilon): _percent(accuracy) for epsilon in self.epsilons}})
+        return rows
+
+    @property
+    def prices(self) -> list[dict[str, str]]:
+        """A row for every epsilon: the attacker's odds, and the noise that each method would get."""
+        return [
+            {"epsilon": f"{epsilon:g}", "even odds become": odds}
+            | {f"noise of {one.method}": f"{one.expected[place].noise:.3g}" for one in self.methods}
+            for place, (epsilon, odds) in enumerate(zip(self.epsilons, self.odds, strict=True))
+        ]
+
+    @property
+    def what_if(self) -> str:
+        """The try with edges that tell less, in words."""
+        told = ", ".join(f"{name} {_percent(accuracy)}" for name, accuracy in self.lower.accuracies)
+        return f"with homophily {self.lower.homophily:g}, at epsilon {self.lower.epsilon:g}: {told}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What numbers that protect hardly anybody mean."""
+        return cautions(max(self.epsilons), self.delta, self.nodes)
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        told: dict[str, Any] = plain(asdict(self))
+        return {**told, "odds": list(self.odds)}
+
+    def to_json(self) -> str:
+        """All of it."""
+        return json.dumps(self.describe(), indent=2)
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in self.table)
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.table[0])
+        notes = "".join(f"<li>{escape(remark)}</li>" for remark in (*self.assumes, self.what_if, *self.warnings))
+        return f"<table><tr>{head}</tr>{body}</table><p>{escape(self.why)}</p><ul>{notes}</ul>"
+
+
+def advise(
+    facts: Graph | Public,
+    *,
+    unit: Unit | str,
+    epsilons: Sequence[float] = EPSILONS,
+    delta: float | None = None,
+    methods: Sequence[str | Method] | None = None,
+    homophily: float = Assumed.homophily,
+    mean_degree: float | None = None,
+    largest_class: float | None = None,
+    spread: float | None = None,
+    limit: int = LIMIT,
+    seeds: int = 2,
+) -> Advice:
+    """What to expect before anything is spent: methods of the unit, tried on stand-ins for the graph.
+
+    `facts`: a graph, of which only what the unit leaves public is read, or sizes, `gv.Public.blank(...)`. Private parts
+    are made up as assumed: see `graphveil.advice.stand_in.Assumed`. Costs nothing, and tells nothing about the graph:
+    other private data gets the same advice. `methods`: names or methods; by default the flagship and the two others
+    that do best in a first try at the middle epsilon. `limit`: nodes of a stand-in at most.
+    """
+    asked = _Asked.of(facts, unit, epsilons, delta, limit, seeds)
+    assumed = Assumed(homophily, mean_degree, largest_class, spread)
+    assumed.require_needed(asked.facts)
+    wanted = None if methods is None else asked.named(methods)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a model that is not finite shows in its accuracy
+        worlds = [stand_in(asked.facts, assumed, limit, seed) for seed in range(seeds)]
+        chosen, left_out = (wanted, []) if wanted is not None else asked.screened(worlds[0])
+        ranked = sorted(asked.forecasts(chosen, worlds), key=lambda one: -one.mean)
+        references = tuple(asked.reference(one, worlds) for one in (Mlp(), Gcn()))
+        best = next(one for one in chosen if one.name() == ranked[0].method)
+        lower = asked.lower(best, replace(assumed, homophily=_LOWER * homophily), limit)
+    largest = float(np.mean([_largest_class(world) for world in worlds]))
+    return Advice(
+        unit=asked.adjacency.unit,
+        protects=str(asked.adjacency),
+        delta=asked.delta,
+        epsilons=asked.epsilons,
+        nodes=asked.facts.num_nodes,
+        tried_on=worlds[0].num_nodes,
+        seeds=seeds,
+        largest_class=largest,
+        methods=tuple(ranked),
+        references=references,
+        lower=lower,
+        assumes=_sentences(asked.facts, assumed, worlds[0]),
+        left_out=tuple(left_out),
+        **_recommended(ranked[0], references[0], largest),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The question, checked, with the public facts that answers may depend on."""
+
+    facts: Public
+    adjacency: Adjacency
+    epsilons: tuple[float, ...]
+    delta: float
+
+    @classmethod
+    def of(
+        cls,
+        facts: Graph | Public,
+        unit: Unit | str,
+        epsilons: Sequence[float],
+        delta: float | None,
+        limit: int,
+        seeds: int,
+    ) -> _Asked:
+        for what, value, least in (("limit", limit, 20), ("seeds", seeds, 1)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InvalidInput(f"{what} must be a whole number of at least {least}, got {quoted(value)}")
+        asked = require_epsilons(epsilons)
+        if not isinstance(facts, Graph | Public):
+            raise InvalidInput(
+                "give a graphveil Graph, or sizes: gv.Public.blank(num_nodes, num_features, num_classes)"
+            )
+        adjacency = Adjacency.of(unit, facts.undirected)
+        known = public_facts(facts, adjacency)
+        return cls(known, adjacency, asked, default_delta(known.num_nodes) if delta is None else require_delta(delta))
+
+    def named(self, methods: Sequence[str | Method]) -> list[Method]:
+        """The methods that were asked for, each of which has a plan here."""
+        listed = [] if isinstance(methods, str) else methods
+        made = [discover.method(one)() if isinstance(one, str) else one for one in listed]
+        if not made or not all(isinstance(one, Method) for one in made):
+            raise InvalidInput("methods must be a list of names or methods, such as ['hearsay', 'gap']")
+        if len({one.name() for one in made}) < len(made):
+            raise InvalidInput("a method is named twice; name each once")
+        for one in made:
+            if why := self.refusal(one):
+                raise Unsupported(f"{one.name()} cannot be tried: {why}")
+        return made
+
+    def refusal(self, method: Method) -> str:
+        """Why the method is not tried here; empty if it can be."""
+        if method.needs_public:
+            return "learns from a public graph beside the private one, of which there is no stand-in"
+        try:
+            plan = plan_of(method, self.facts, self.adjacency, Reading.SOUND, 1.0)
+        except GraphveilError as error:
+            return str(error)
+        return _UNCHARGED if not plan.steps or any(step.claim.infinite for step in plan.steps) else ""
+
+    def screened(self, world: Graph) -> tuple[list[Method], list[tuple[str, str]]]:
+        """The flagship and the rivals that do best in a first try, and the others of the unit with the reason."""
+        unit, epsilon = self.adjacency.unit, self.epsilons[len(self.epsilons) // 2]
+        found: dict[Method, float] = {}
+        left_out: list[tuple[str, str]] = []
+        # A choice among methods is no method until it is told which.
+        kinds = [kind for kind in discover.methods().values() if unit in kind.units and kind is not Best]
+        for one in track([kind() for kind in kinds], "a first try of every method of the unit"):
+            why = self.refusal(one)
+            try:
+                if not why:
+                    found[one] = self.scores(one, world, epsilon, seed=0)["accuracy"]
+            except GraphveilError as error:
+                why = str(error)
+            left_out += [(one.name(), why)] if why not in ("", _UNCHARGED) else []
+        flagship = discover.flagship(unit)
+        ordered = sorted(found, key=lambda one: (not isinstance(one, flagship), -found[one]))
+        words = f"did worse in a first try at epsilon {epsilon:g}"
+        left_out += [(one.name(), f"{words}, {_percent(found[one])} per cent") for one in ordered[RIVALS + 1 :]]
+        return ordered[: RIVALS + 1], left_out
+
+    def scores(self, method: Method, world: Graph, epsilon: float, seed: int) -> dict[str, float]:
+        """How well the method does on a stand-in, with noise for this epsilon."""
+        with quiet():
+            made = train(world, method, epsilon=epsilon, delta=self.delta, unit=self.adjacency.unit, seed=seed)
+        return made.evaluate("test")
+
+    def forecasts(self, methods: Sequence[Method], worlds: Sequence[Graph]) -> list[Forecast]:
+        """Every method at every epsilon."""
+        runs = [(one, epsilon) for one in methods for epsilon in self.epsilons]
+        points = [self.expected(one, epsilon, worlds) for one, epsilon in track(runs, "trying methods on stand-ins")]
+        width = len(self.epsilons)
+        return [
+            Forecast(one.name(), tuple(points[place * width : (place + 1) * width]), self.plan_assumes(one))
+            for place, one in enumerate(methods)
+        ]
+
+    def expected(self, method: Method, epsilon: float, worlds: Sequence[Graph]) -> Expected:
+        """Over all stand-ins, a seed each; the noise is that of the graph itself."""
+        noise = planned(method, self.facts, Terms(self.adjacency.unit, epsilon, delta=self.delta)).noise
+        found = [self.scores(method, world, epsilon, seed) for seed, world in enumerate(worlds)]
+        accuracies = [scores["accuracy"] for scores in found]
+        f1 = float(np.mean([scores["f1"] for scores in found]))
+        return Expected(epsilon, noise, float(np.mean(accuracies)), min(accuracies), max(accuracies), f1)
+
+    def plan_assumes(self, method: Method) -> tuple[str, ...]:
+        """What a certificate of the method would assume."""
+        return plan_of(method, self.facts, self.adjacency, Reading.SOUND, 1.0).assumes
+
+    def reference(self, method: Method, worlds: Sequence[Graph]) -> Forecast:
+        """A method that needs no noise: because it reads nothing private, or because it protects nobody."""
+        free = not plan_of(method, self.facts, self.adjacency, Reading.SOUND, 0.0).steps
+        point = self.expected(method, math.inf, worlds)
+        return Forecast(method.name(), (replace(point, epsilon=0.0 if free else math.inf),))
+
+    def lower(self, method: Method, assumed: Assumed, limit: int) -> Lower:
+        """The best method and the references at the middle epsilon, where edges tell less."""
+        world, epsilon = stand_in(self.facts, assumed, limit, 0), self.epsilons[len(self.epsilons) // 2]
+        runs = ((method, epsilon), (Mlp(), math.inf), (Gcn(), math.inf))
+        found = tuple((one.name(), self.scores(one, world, spent, seed=0)["accuracy"]) for one, spent in runs)
+        return Lower(assumed.homophily, epsilon, found)
+
+
+def require_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
+    """Different finite numbers above 0, in rising order, or a clear error."""
+    if not isinstance(epsilons, Sequence):
+        raise InvalidInput(f"epsilons must be a list of numbers, such as [0.5, 1, 2]; got {quoted(epsilons)}")
+    known = tuple(sorted(require_positive(epsilon, "each of epsilons") for epsilon in epsilons))
+    if not known or len(set(known)) < len(known):
+        raise InvalidInput(f"epsilons must be different numbers, such as 0.5, 1 and 2; got {quoted(list(epsilons))}")
+    return known
+
+
+def _recommended(best: Forecast, mlp: Forecast, largest: float) -> dict[str, Any]:
+    """The smallest epsilon that keeps most of what the best method gains over what needs no budget, and why."""
+    free = {"naming the largest class": largest}
+    if mlp.expected[0].epsilon == 0:
+        free["mlp, which reads no edge"] = mlp.expected[0].accuracy
+    floor = max(free, key=lambda name: free[name])
+    top = max(point.accuracy for point in best.expected)
+    gain = top - free[floor]
+    if gain < WORTHWHILE:
+        why = f"spend nothing yet: no method here is expected to do better than {floor}, and that costs no budget"
+        return {"recommended": None, "epsilon": None, "why": why}
+    least = next(point for point in best.expected if point.accuracy >= free[floor] + _KEPT * gain)
+    why = (
+        f"{best.method} at epsilon {least.epsilon:g}: the smallest asked for that keeps at least {_KEPT:.0%} of what "
+        f"it gains over {floor} ({_percent(free[floor])} per cent)"
+    )
+    return {"recommended": best.method, "epsilon": least.epsilon, "why": why}
+
+
+def _sentences(facts: Public, assumed: Assumed, world: Graph) -> tuple[str, ...]:
+    """What was made up, what was taken as it is, and what a smaller stand-in does to the figures."""
+    taken = [
+        word for word, part in (("features", facts.x), ("labels", facts.y), ("edges", facts.adj)) if part is not None
+    ]
+    said = [f"taken as they are, because they are public: {', '.join(['sizes', 'classes', *taken])}"]
+    if facts.y is None:
+        most = _percent(assumed.shares(facts.num_classes)[0])
+        said.append(f"labels are made up: everybody has one, the largest class {most} per cent (--largest-class)")
+        if facts.adj is not None:
+            said.append("labels follow communities of the public edges: kind to methods that look for communities")
+    if facts.x is None:
+        said.append(
+            f"features are made up: normal, spread {assumed.width:g} around a centre for each class (--spread); "
+            "what they tell is what mlp reaches"
+        )
+    if facts.adj is None:
+        counted = "as stated" if assumed.mean_degree is not None else "a default, --mean-degree states yours"
+        said.append(
+            f"edges are made up, and yours were not counted: {assumed.degree(world.num_nodes):g} a node ({counted}), "
+            "with heavy-tailed degrees; none follows features beyond classes"
+        )
+    near = adjusted_homophily(world.adj, world.y.numpy())
+    said.append(
+        f"homophily, adjusted for chance, is assumed to be {assumed.homophily:g} (--homophily), and {near:.2f} in the "
+        "stand-in: 0 is chance, 1 means that no edge leaves its class"
+    )
+    if world.num_nodes < facts.num_nodes:
+        said.append(
+            f"tried on {world.num_nodes:,} of {facts.num_nodes:,} nodes (--limit): fewer teach less, and noise weighs "
+            "more on their sums, so a graph of full size is likely to do better; the noise told is that of full size"
+        )
+    return (*said, "expectations, and no guarantee: where the graph differs from the stand-in, so will accuracies")
+
+
+def _largest_class(world: Graph) -> float:
+    """Its share among the test nodes, by the labels of the training nodes."""
+    told, tested = (world.y[world.labelled(part)] for part in ("train", "test"))
+    return float((tested == told.bincount().argmax()).float().mean())
+
+
+def _said(reference: Forecast) -> str:
+    """What a reference costs."""
+    free = reference.expected[0].epsilon == 0
+    return f"{reference.method} ({'no budget' if free else 'not private'})"
+
+
+def _at(epsilon: float) -> str:
+    return f"ε = {epsilon:g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

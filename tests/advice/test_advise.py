@@ -1,0 +1,145 @@
+"""Advice: a ranking, what it costs, what it rests on, and when to spend nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import graphveil as gv
+from graphveil.advice.advise import Advice, Expected, Forecast, _recommended
+from graphveil.datasets.synthetic import social
+from graphveil.report import advice_picture
+
+SIZES = gv.Public.blank(3000, 8, 3)
+QUICK: dict[str, Any] = {"epsilons": [4, 1], "seeds": 1, "limit": 150}
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    return gv.advise(SIZES, unit="edge", methods=["gap", "hearsay"], homophily=0.9, **QUICK)
+
+
+def test_methods_are_ranked_beside_references(advice: Advice) -> None:
+    assert [one.method for one in advice.methods] == ["hearsay", "gap"]
+    assert [row["method"] for row in advice.table] == [
+        *("hearsay", "gap", "mlp (no budget)", "gcn (not private)", "largest class")
+    ]
+    assert list(advice.table[0]) == ["method", "ε = 1", "ε = 4"]
+    assert advice.recommended == "hearsay"
+    assert advice.methods[0].expected[-1].accuracy > advice.references[0].expected[0].accuracy + 0.1
+
+
+def test_noise_is_that_of_the_full_size_and_odds_are_rounded_against_us(advice: Advice) -> None:
+    made = gv.methods.Gap()
+    gap = next(one for one in advice.methods if one.method == "gap")
+    for point in gap.expected:
+        plan = made.plan(SIZES, gv.Adjacency.of("edge"), gv.Reading.SOUND, point.noise)
+        assert 0.99 * point.epsilon < gv.accounting.epsilon(plan, advice.delta) <= point.epsilon
+    assert advice.odds == ("74 : 26", "98.3 : 1.7")
+    assert [row["even odds become"] for row in advice.prices] == list(advice.odds)
+
+
+def test_it_says_what_it_rests_on(advice: Advice) -> None:
+    said = " ".join(advice.assumes)
+    assert "yours were not counted: 10 a node (a default" in said
+    assert "labels are made up" in said
+    assert "150 of 3,000 nodes" in said
+    assert advice.lower.homophily == pytest.approx(0.45)
+    assert advice.what_if.startswith("with homophily 0.45, at epsilon 4: hearsay ")
+    assert [name for name, _ in advice.lower.accuracies] == ["hearsay", "mlp", "gcn"]
+
+
+def test_all_of_it_is_plain(advice: Advice) -> None:
+    told = json.loads(advice.to_json())
+    assert told["methods"][0]["expected"][0]["epsilon"] == 1
+    assert told["references"][1]["expected"][0]["epsilon"] == "inf"
+    assert told["odds"] == list(advice.odds)
+    page = advice._repr_html_()
+    assert page.count("<tr>") == 6
+    assert "ε = 4" in page
+
+
+def test_the_picture_stands_alone(advice: Advice) -> None:
+    from xml.etree import ElementTree
+
+    drawn = advice_picture(advice)
+    root = ElementTree.fromstring(drawn)
+    assert root.tag.endswith("svg")
+    lines = {each.get("data-line") for each in root.iter() if each.get("data-line")}
+    assert lines == {"hearsay", "gap", "mlp", "gcn", "largest class"}
+    assert 'href="http' not in drawn
+    assert 'id="m0"' in drawn
+
+
+def forecast(name: str, epsilon: float, *accuracies: float) -> Forecast:
+    points = [Expected(epsilon * 2**step, 1.0, a, a, a, a) for step, a in enumerate(accuracies)]
+    return Forecast(name, tuple(points))
+
+
+def test_the_smallest_epsilon_that_keeps_most_of_the_gain_is_recommended() -> None:
+    best, free = forecast("hearsay", 1, 0.73, 0.78, 0.80), forecast("mlp", 0, 0.70)
+    assert _recommended(best, free, 0.5)["epsilon"] == 2
+    costly = forecast("mlp", float("inf"), 0.70)
+    assert _recommended(best, costly, 0.5)["epsilon"] == 1
+
+
+def test_where_nothing_is_gained_nothing_is_recommended() -> None:
+    best = forecast("hearsay", 1, 0.705, 0.708)
+    found = _recommended(best, forecast("mlp", 0, 0.70), 0.5)
+    assert (found["recommended"], found["epsilon"]) == (None, None)
+    assert "spend nothing yet" in found["why"]
+    assert "mlp, which reads no edge" in found["why"]
+    assert "largest class" in _recommended(best, forecast("mlp", 0, 0.6), 0.71)["why"]
+
+
+@pytest.mark.parametrize(
+    ("given", "needle"),
+    [
+        ({"unit": "edges"}, "unknown unit 'edges'"),
+        ({"unit": "edge", "epsilons": []}, "epsilons must be different numbers"),
+        ({"unit": "edge", "epsilons": [1, 1.0]}, "epsilons must be different numbers"),
+        ({"unit": "edge", "epsilons": [0]}, "above 0"),
+        ({"unit": "edge", "epsilons": [float("inf")]}, "finite"),
+        ({"unit": "edge", "epsilons": 2}, "epsilons must be a list"),
+        ({"unit": "edge", "delta": 2}, "delta must lie"),
+        ({"unit": "edge", "limit": 3}, "limit must be a whole number of at least 20"),
+        ({"unit": "edge", "seeds": 0}, "seeds must be"),
+        ({"unit": "edge", "methods": []}, "list of names or methods"),
+        ({"unit": "edge", "methods": "hearsay"}, "list of names or methods"),
+        ({"unit": "edge", "methods": ["hearsy"]}, "did you mean: hearsay"),
+        ({"unit": "edge", "methods": ["gap", gv.methods.Gap(hops=1)]}, "named twice"),
+        ({"unit": "edge", "methods": ["dpsgd"]}, "dpsgd cannot be tried: dpsgd does not protect 'edge'"),
+        ({"unit": "node", "methods": ["census"]}, "learns from a public graph"),
+        ({"unit": "edge", "methods": ["gcn"]}, "protects nobody"),
+    ],
+)
+def test_bad_questions_are_refused(given: dict[str, Any], needle: str) -> None:
+    with pytest.raises(gv.GraphveilError, match=needle):
+        gv.advise(SIZES, **given)
+
+
+def test_what_is_public_needs_no_assumption() -> None:
+    graph = social(num_nodes=60).random_split()
+    for unit, assumed, part in (
+        ("edge", {"largest_class": 0.5}, "labels"),
+        ("edge", {"spread": 1.0}, "features"),
+        ("label", {"mean_degree": 3.0}, "edges"),
+    ):
+        with pytest.raises(gv.InvalidInput, match=f"{part} are public here"):
+            gv.advise(graph, unit=unit, **assumed)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("facts", [5000, "cora", None])
+def test_facts_are_a_graph_or_sizes(facts: Any) -> None:
+    with pytest.raises(gv.InvalidInput, match="give a graphveil Graph, or sizes"):
+        gv.advise(facts, unit="edge")
+
+
+def test_a_graph_without_a_split_is_refused() -> None:
+    with pytest.raises(gv.InvalidInput, match="split the graph"):
+        gv.advise(social(num_nodes=60), unit="edge")
+    everybody = social(num_nodes=60).random_split(1.0, 0.0, 0.0)
+    with pytest.raises(gv.InvalidInput, match="split the graph"):
+        gv.advise(everybody, unit="edge")

@@ -54,8 +54,8 @@ _EARLY = 1 / 3
 """Share of the steps after which weights are a candidate too: some graphs are overfitted by all of them."""
 _CHECK_CLIP = math.sqrt(2)
 """Two candidates, each of which a node may gain or lose by one."""
-_DOUBT = 1.0
-"""Deviations of noise by which what was learnt must be better than the largest class."""
+_CHANCE = 0.25
+"""Variance of what one more node gains: it is not known, and about this where a quarter of the nodes gain or lose."""
 _UNDONE = 0.15
 """How fast others undo a node's own push, in units of steps of rate 1 per feature; chosen on validation nodes."""
 
@@ -136,7 +136,8 @@ class DpSgd(Method):
         query = partial(_gains, models=found, own=own, prior=prior, scale=self.scale)
         gains, checking = session.release("check", query), session.plan.act("check", Gaussian)
         best = int(gains.argmax())
-        if not float(gains[best]) > _DOUBT * checking.std * checking.clip:
+        # Better by a deviation of the noise and of who happened to train.
+        if not float(gains[best]) > math.sqrt((checking.std * checking.clip) ** 2 + _CHANCE * size):
             return {**_named([torch.zeros_like(layer) for layer in found[best]]), "prior": prior}
         return {**_named(found[best]), "prior": prior}
 

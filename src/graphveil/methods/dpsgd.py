@@ -152,23 +152,23 @@ class DpSgd(Method):
     def _descended(
         self, session: Session, rate: float, stops: tuple[int, ...], prior: Tensor | None = None
     ) -> list[list[Tensor]]:
-        """Weights after noisy steps, at each of the `stops`; the last of them averaged."""
+        """Weights after so many noisy steps as each of the `stops` says, the last share `average` of them averaged."""
         public = session.public
         sizes = (public.num_features + 1, *[self.hidden] * (self.hidden > 0), public.num_classes)
         shapes = start_weights(sizes)
         weights = flat(shapes)
-        velocity, kept = torch.zeros_like(weights), torch.zeros_like(weights)
+        velocity, kept = torch.zeros_like(weights), [torch.zeros_like(weights) for _ in stops]
         expected = self.sampling_rate * int(public.train.sum())
-        first_kept = min(int(self.steps * (1 - self.average)), self.steps - 1)
-        found = []
+        firsts = [min(int(stop * (1 - self.average)), stop - 1) for stop in stops]
         for turn in track(range(self.steps), "private gradient steps"):
             query = partial(_gradients, weights=unflat(weights, shapes), scale=self.scale, prior=prior)
             total = session.release("gradient", query)
             velocity = self.momentum * velocity + (1 - self.momentum) * total / (self.clip * expected)
             weights = weights - rate * velocity
-            kept += weights if turn >= first_kept else 0.0
-            found += [unflat(weights, shapes)] * (turn + 1 in stops[:-1])
-        return [*found, unflat(kept / (self.steps - first_kept), shapes)]
+            for total_kept, first, stop in zip(kept, firsts, stops, strict=True):
+                total_kept += weights if first <= turn < stop else 0.0
+        means = [total / (stop - first) for total, first, stop in zip(kept, firsts, stops, strict=True)]
+        return [unflat(mean, shapes) for mean in means]
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
         weights = [state[f"weights.{depth}"] for depth in range(len(state) - ("prior" in state))]
@@ -177,8 +177,8 @@ class DpSgd(Method):
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
-        sampled = cls(hidden=4, steps=3, sampling_rate=0.5, average=0.5)
-        return cls(steps=3), sampled, replace(sampled, learning_rate=64.0), cls(steps=3, learning_rate=64.0)
+        sampled = cls(hidden=4, steps=4, sampling_rate=0.5, average=0.5)
+        return cls(steps=4), sampled, replace(sampled, learning_rate=64.0), cls(steps=3, learning_rate=64.0)
 
 
 def _size(public: Public) -> int:

@@ -77,7 +77,7 @@ def test_noise_halved(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
 def test_clipping_removed(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
     whole = ExampleGradients.clipped_sum
     pair = Pair.without_node(star(), 0)
-    method = gv.methods.DpSgd(steps=1)
+    method = gv.methods.DpSgd(steps=1, learning_rate=64.0)
     plan = planned(method, pair, "node", noise=2.0)
     if broken:
         monkeypatch.setattr(ExampleGradients, "clipped_sum", lambda self, clip: whole(self, clip=1e6))  # noqa: ARG005
@@ -111,7 +111,7 @@ class Stuck(Seeded):
 @pytest.mark.parametrize("broken", [False, True])
 def test_noise_reused_across_steps(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
     pair = Pair.without_node(star(), 0)
-    method = gv.methods.DpSgd(steps=2)
+    method = gv.methods.DpSgd(steps=2, learning_rate=64.0)
     plan = planned(method, pair, "node", noise=6.0)
     if broken:
         monkeypatch.setattr("graphveil.evidence.game.Seeded", Stuck)
@@ -235,7 +235,11 @@ class Peeking(Session):
 
 
 def test_labels_of_validation_nodes_read_at_node_level() -> None:
-    honest, broken, adjacency = gv.methods.DpSgd(steps=2), Prior(steps=2), Adjacency.of("node")
+    honest, broken, adjacency = (
+        gv.methods.DpSgd(steps=2, learning_rate=64.0),
+        Prior(steps=2, learning_rate=64.0),
+        Adjacency.of("node"),
+    )
     assert not test_methods.interference(honest, adjacency, honest.fit)
     assert test_methods.interference(broken, adjacency, broken.fit)
 

@@ -30,7 +30,7 @@ from graphveil.privacy.session import Session
 _NETWORK = {"queries": 6, "hidden": 4, "epochs": 2}
 CORNERS: list[Method] = [
     gv.methods.Caribou(hidden=4, head=4, epochs=2),
-    gv.methods.DpSgd(hidden=4, steps=3),
+    gv.methods.DpSgd(hidden=4, steps=4),
     gv.methods.Eclipse(layers=1, epochs=2, rank=3),
     gv.methods.Eclipse(hidden=4, epochs=2, basis="posteriors", use="graph"),
     gv.methods.Gcn(layers=1, epochs=2),

@@ -374,7 +374,7 @@ def test_search_finds_that_published_sums_forget_a_row(method: Method) -> None:
 @pytest.mark.parametrize("unit", ["node", "features", "label"])
 def test_search_would_notice_a_sensitivity_ten_percent_too_small(unit: str) -> None:
     """The search reaches at least 90 % of dpsgd's claim, so the bound is tight and the search is strong."""
-    method = gv.methods.DpSgd(steps=2, clip=1e-3)
+    method = gv.methods.DpSgd(steps=2, clip=1e-3, learning_rate=64.0)
     assert search(method, Adjacency.of(unit), Reading.SOUND, 40, 20) > 0.9
 
 

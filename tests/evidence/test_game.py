@@ -129,7 +129,7 @@ def test_a_key_follows_everything_that_matters(graph: Graph) -> None:
 
 @pytest.mark.parametrize("period", [1, 2])
 def test_noise_that_comes_again_gives_the_graph_away(graph: Graph, period: int) -> None:
-    played = game(graph, gv.methods.DpSgd(steps=2 * period), unit="node")
+    played = game(graph, gv.methods.DpSgd(steps=2 * period, learning_rate=64.0), unit="node")
     public, here, there = played.pair.worlds(played.plan.adjacency)
 
     class Again(Seeded):

@@ -65,7 +65,7 @@ def test_pairs_spend_little_on_the_counts() -> None:
     assert [step.name for step in plan.steps] == ["gradient", "pairs"]
     assert [step.times for step in plan.steps] == [100, 1]
     own = accounting.epsilon(replace(plan, steps=plan.steps[:1]), 1e-5)
-    assert own == accounting.epsilon(DpSgd().plan(public, NODE, Reading.SOUND, 20.0), 1e-5)
+    assert own == accounting.epsilon(DpSgd(learning_rate=64.0).plan(public, NODE, Reading.SOUND, 20.0), 1e-5)
     assert own < accounting.epsilon(plan, 1e-5) < 1.1 * own
 
 

@@ -244,7 +244,7 @@ class TestLastDigits:
         kept = (
             (gv.methods.Gap(), edge, 1.0, "0x1.51b061776eaddp+2"),
             (gv.methods.Gap(), edge, 8.0, "0x1.b2a5f7fc6e04cp-1"),
-            (gv.methods.DpSgd(), node, 2.0, "0x1.3f09df49248adp+4"),
+            (gv.methods.DpSgd(learning_rate=64.0), node, 2.0, "0x1.3f09df49248adp+4"),
             (gv.methods.Hearsay(), edge, 4.0, "0x1.0000000000000p-1"),
             (gv.methods.LapGraph(), edge, 1.0, "0x1.0020558ffad64p+0"),
             (gv.methods.Ndp(), node, 4.0, "0x1.f6589256dd1dap+3"),

@@ -33,8 +33,8 @@ from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.methods.bases.method import Method
+from graphveil.methods.parts.prior import Gains, class_counts, log_shares
 from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
-from graphveil.methods.parts.sums import ClassSums
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.nn.coordinates import Axes, both_ways, look_random, scaled, scalings, spectral_rows
 from graphveil.nn.features import Scaling
@@ -115,7 +115,7 @@ class Whisper(Method):
 
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)
-        prior = _prior(session.release("counts", _counts).double(), counting.std)
+        prior = log_shares(session.release("counts", class_counts).double(), counting.std)
         telling = session.plan.step("labels").act
         told = session.release("labels", partial(_labels, telling=telling)).double()
         view = _View.of(_Known.of(public), told.reshape(-1, public.num_classes), telling)
@@ -354,18 +354,6 @@ def _prior_shares(told: Tensor) -> Tensor:
     return totals / totals.sum()
 
 
-def _prior(counts: Tensor, noise: float) -> Tensor:
-    """Log shares of classes, [c], from noisy counts; none is believed to be rarer than the noise allows to tell."""
-    least = counts.clamp(min=max(noise, 1.0))
-    return (least / least.sum()).log()
-
-
-def _counts(sealed: Sealed) -> ClassSums:
-    """Query: how many training nodes each class has."""
-    labels = sealed.y[sealed.public.train]
-    return ClassSums(torch.ones(len(labels), 1), labels, sealed.public.num_classes)
-
-
 def _told(sealed: Sealed, telling: Mechanism) -> ToldLabels:
     """What every training node tells to the outsiders it is linked to."""
     votes = single_votes if isinstance(telling, Tally) else spread_votes
@@ -388,20 +376,7 @@ def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> E
     return ExampleGradients((rows,), (signals * there[:, None],))
 
 
-@dataclass(frozen=True, eq=False)
-class _Gain:
-    """1 for a training node that is right now and was wrong, -1 for the opposite; as `Contributions`. [t]."""
-
-    gains: Tensor
-
-    def clipped_sum(self, clip: float) -> Tensor:
-        """One number, [1]."""
-        return self.gains.double().clamp(min=-clip, max=clip).sum().view(1)
-
-
-def _better(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> _Gain:
+def _better(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> Gains:
     """Query: how many more training nodes the regression serves than naming the largest class does."""
-    labels = sealed.y[sealed.public.train]
-    named = (prior + view.trained(sealed) @ weights).argmax(dim=1)
-    gains = (named == labels).double() - (prior.argmax() == labels).double()
-    return _Gain(gains * (labels >= 0))
+    named = (prior + view.trained(sealed) @ weights).argmax(dim=1, keepdim=True)
+    return Gains(named, prior.argmax(), sealed.y[sealed.public.train])

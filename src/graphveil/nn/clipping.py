@@ -77,10 +77,12 @@ def dense_logits(weights: list[Tensor], x: Tensor) -> Tensor:
     return h
 
 
-def dense_gradients(weights: list[Tensor], x: Tensor, y: Tensor, known: Tensor | None = None) -> ExampleGradients:
+def dense_gradients(
+    weights: list[Tensor], x: Tensor, y: Tensor, known: Tensor | None = None, prior: Tensor | None = None
+) -> ExampleGradients:
     """Cross-entropy gradients of every example; one with label -1 is absent and contributes zero.
 
-    x: [m, d]; `known`: the rows' lengths [m], if they are known already.
+    x: [m, d]; `known`: the rows' lengths [m], if they are known already; `prior`: added to the logits, [c].
     """
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -90,7 +92,8 @@ def dense_gradients(weights: list[Tensor], x: Tensor, y: Tensor, known: Tensor |
         out = (h @ weight).requires_grad_() if not outputs else h @ weight
         outputs.append(out)
         h = out.relu()
-    loss = cross_entropy(outputs[-1], y, ignore_index=-1, reduction="sum")
+    logits = outputs[-1] if prior is None else outputs[-1] + prior
+    loss = cross_entropy(logits, y, ignore_index=-1, reduction="sum")
     return ExampleGradients(tuple(inputs), torch.autograd.grad(loss, outputs), known)
 
 

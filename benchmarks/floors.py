@@ -1,0 +1,73 @@
+"""`dpsgd` beside the largest class and beside its old default (learning_rate = 64): is the floor a floor?
+
+Run: python benchmarks/floors.py [--graphs NAME ...] [--epsilons E ...] [--seeds S ...] [--unit node]
+Prints a Markdown table: accuracy in per cent on test nodes, mean over seeds; the last number of a cell is the old
+default. Made-up graphs have no edges, since the method reads none: two unequal classes, sixty classes, ten features,
+and features that say nothing. Real ones need GRAPHVEIL_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+import graphveil as gv
+from graphveil.graph.graph import Graph
+
+REAL = ("rutgers89", "twitch-de", "chameleon-undirected", "cora", "pubmed", "photo", "facebook")
+SHAPES: dict[str, tuple[list[float], int, float]] = {
+    "78/22": ([0.78, 0.22], 50, 0.15),
+    "95/5": ([0.95, 0.05], 50, 0.15),
+    "60 classes": ([1 / rank for rank in range(1, 61)], 100, 0.5),
+    "ten features": ([0.5, 0.2, 0.15, 0.1, 0.05], 10, 0.7),
+    "nothing told": ([0.6, 0.4], 50, 0.0),
+    "nothing told, wide": ([0.6, 0.4], 1500, 0.0),
+}
+"""Weights of classes, features, and how far the means of classes lie from one another in a feature."""
+
+
+def made_up(name: str, seed: int, nodes: int = 4000) -> Graph:
+    """A graph without edges of the shape `name`."""
+    weights, width, tells = SHAPES[name]
+    draw = torch.Generator().manual_seed(1000 + seed)
+    y = torch.multinomial(torch.tensor(weights), nodes, replacement=True, generator=draw)
+    means = tells * torch.randn(len(weights), width, generator=draw)
+    x: Tensor = means[y] + torch.randn(nodes, width, generator=draw)
+    return Graph.from_pyg(Data(x, torch.zeros(2, 0, dtype=torch.int64), y=y), undirected=True, name=name)
+
+
+def scores(name: str, epsilon: float, seed: int, unit: str) -> list[float]:
+    """Test accuracy of the largest training class, of the default, and of the old one, in per cent."""
+    graph = (made_up(name, seed) if name in SHAPES else gv.datasets.load(name)).random_split(seed=seed)
+    largest = int(torch.bincount(graph.y[graph.train].clamp(min=0)).argmax())
+    found = [float((graph.y[graph.test] == largest).double().mean())]
+    for method in (gv.methods.DpSgd(), gv.methods.DpSgd(learning_rate=64.0)):
+        release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit=unit, seed=seed)
+        found.append(release.evaluate("test")["accuracy"])
+    return [100 * score for score in found]
+
+
+def main() -> None:
+    """Print the table line by line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", default=[*SHAPES, *REAL])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0, 4.0, 8.0])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--unit", default="node", choices=["node", "features", "label"])
+    given = parser.parse_args()
+    print("| graph | largest class | " + " | ".join(f"ε = {epsilon:g}" for epsilon in given.epsilons) + " |")
+    print("| --- " * (2 + len(given.epsilons)) + "|")
+    for name in given.graphs:
+        cells, largest = [], 0.0
+        for epsilon in given.epsilons:
+            means = torch.tensor([scores(name, epsilon, seed, given.unit) for seed in given.seeds]).mean(dim=0)
+            largest, new, old = means.tolist()
+            cells.append(f"{new:.1f} ({old:.1f})")
+        print(f"| {name} | {largest:.1f} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,8 @@
     python benchmarks/flagship_speed.py [--dataset rutgers89] [--epsilon 2] [--rounds 3]
 
 The whole of `gv.train` with defaults on a fresh graph: planning, calibration, what is made of public data, training.
-Prints JSON: the best of the rounds for each (the first compiles), and its share of `gcn`'s. A flagship must not take longer than that.
+Prints JSON: the best of the rounds for each (the first compiles), and its share of `gcn`'s. A flagship must not take
+longer than `gcn`.
 """
 
 from __future__ import annotations

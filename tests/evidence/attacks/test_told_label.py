@@ -65,10 +65,13 @@ def test_an_audit_reaches_half_of_a_claim(
 
 
 def test_labels_that_are_whispered_are_heard_by_an_audit(graph: Graph) -> None:
-    """Few steps, for the sake of time: what all of them tell together is the same."""
+    """One gradient step, for the sake of time: how many there are changes neither the claim nor what all of them tell.
+
+    chain-s has few links, so that the plan has a tally beside its Gaussian sums, and no law is known.
+    """
     given: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "unit": "node", "runs": 800, "attack": "told_label"}
-    found = gv.audit(gv.methods.Whisper(steps=2), graph, compute=gv.Compute(jobs=1), **given)
-    assert found.law == "gdp"
+    found = gv.audit(gv.methods.Whisper(steps=1), graph, compute=gv.Compute(jobs=1), **given)
+    assert found.law == "any"
     assert 2.0 <= found.lower <= found.claimed
 
 

@@ -13,7 +13,6 @@ from graphveil.cli import bench, check, data, evidence, ledger, pages, show, tra
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     # What an error leaves in local variables may be private data.
     pretty_exceptions_show_locals=False,
     help="Private graph learning with proofs.",

@@ -272,6 +272,8 @@ def audited(method: Method, plan: Plan) -> str:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
+    if (folder / "graph.json").is_file():
+        raise InvalidInput(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load")
     contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
     described = parse_json(contents["release.json"], READABLE)
     try:

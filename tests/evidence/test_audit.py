@@ -15,10 +15,14 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import InvalidInput, Tampered, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Tampered, Unsupported
 from graphveil.evidence.attacks.canary_edge import CanaryEdge
+from graphveil.evidence.audit import Claim
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.graph import Graph
+from graphveil.mechanisms.dominating_pair import PureCurve
+from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.release.finding import Law
 
 GAP = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
@@ -50,13 +54,37 @@ def test_any_number_of_workers_and_any_start_give_the_same(graph: Graph, tmp_pat
     given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "unit": "node", "runs": 150, "attack": "gradient_canary"}
     method = gv.methods.DpSgd(steps=2)
     alone = gv.audit(method, graph, compute=gv.Compute(jobs=1), **given)
-    assert alone.law is Law.ANY
+    assert alone.law is Law.GDP
     first = gv.audit(method, graph, compute=gv.Compute(jobs=2), folder=tmp_path / "kept", **given)
     assert first == alone
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").iterdir()}
     assert gv.audit(method, graph, folder=tmp_path / "kept", **given) == alone
     assert {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").iterdir()} == kept
     assert gv.audit(method, graph, seed=1, **given) != alone
+
+
+SUM = Step("sum", Gaussian(2.0), GaussianCurve(0.5), 1, why="")
+ANSWER = Step("answer", PriorResponse(1.0, 3), PureCurve(1.0), 1, why="")
+OTHERWISE = replace(SUM, name="otherwise", claim=PureCurve(1.0))
+"""A Gaussian sum of which something else is claimed than mu-GDP."""
+
+
+@pytest.mark.parametrize(
+    ("law", "steps"),
+    [
+        (Law.GAUSSIAN, [SUM]),
+        (Law.GAUSSIAN, [OTHERWISE]),
+        (Law.GDP, [replace(SUM, times=2)]),
+        (Law.GDP, [SUM, replace(SUM, name="another")]),
+        (Law.ANY, [ANSWER]),
+        (Law.ANY, [SUM, ANSWER]),
+        (Law.ANY, [SUM, OTHERWISE]),
+    ],
+)
+def test_what_is_known_of_scores_follows_from_the_plan(law: Law, steps: list[Step]) -> None:
+    """Normal for one Gaussian sum, whatever is claimed of it; of mu-GDP only if nothing else is claimed."""
+    plan = Plan(Adjacency.of("label"), Reading.SOUND, tuple(steps))
+    assert Claim(GAP, plan, noise=1.0, epsilon=1.0, delta=1e-5).law is law
 
 
 def test_certifying_runs_are_not_those_of_the_pilot(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,12 +77,18 @@ class Claim:
 
     @property
     def law(self) -> Law:
-        """Evidence is normal, with one variance, if all that is released is one noisy sum of Gaussian noise.
+        """What is known of the scores before they are seen.
 
-        Later sums may depend on the noise of earlier ones, and then it is not.
+        Evidence is normal, with one variance, if all that is released is one noisy sum of Gaussian noise. Later sums
+        may depend on the noise of earlier ones, and then it is not. But claims of mu-GDP compose to one of their kind,
+        whatever was told before, and such a claim can be refuted as one.
         """
         steps = self.plan.steps
-        return Law.GAUSSIAN if len(steps) == steps[0].times == 1 and type(steps[0].act) is Gaussian else Law.ANY
+        if any(type(step.act) is not Gaussian for step in steps):
+            return Law.ANY
+        if len(steps) == steps[0].times == 1:
+            return Law.GAUSSIAN
+        return Law.ANY if any(step.claim.gdp() is None for step in steps) else Law.GDP
 
 
 def audit(

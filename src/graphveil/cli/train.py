@@ -41,6 +41,7 @@ from graphveil.cli.output import (
     require_vacant,
     say,
 )
+from graphveil.cli.scores import ONE_CLASS, by_class, in_one_line
 
 if TYPE_CHECKING:
     from graphveil.graph.graph import Graph
@@ -347,7 +348,12 @@ def _print_release(release: Release, entry: dict[str, Any], out: Path | None) ->
     say(release.card())
     for part in ("val", "test"):
         if entry[part] is not None:
-            say(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
+            say(f"  {part:<11} {in_one_line(entry[part])}")
+    if entry["test"] is not None:
+        for line in by_class(entry["classes"], entry["test"]):
+            say(f"              {line}")
+        if entry["test"]["names_one_class"]:
+            say(f"  WARNING     {ONE_CLASS}")
     if entry["scores_are_private"]:
         say("  note        these scores are statistics of private labels; no certificate covers them")
     say(f"  predict     {release.prediction_cost}")

@@ -196,8 +196,11 @@ class Release:
         """`graph` by the names of this release; the graph of the training as it is."""
         return graph if graph is None or graph is self._graph else serving.matched(self.certificate, graph)
 
-    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
+    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, Any]:
         """What the task measures, say accuracy and macro F1, on "train", "val" or "test". For the data holder's eyes.
+
+        Of classes also balanced accuracy, AUC, average precision, the share of the largest class, precision and recall
+        of every class in the order of `classes`, and the confusion matrix.
 
         Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
         the nodes are those of a public graph.

@@ -20,6 +20,9 @@ METRICS = {
     "f1": "macro F1, %",
     "rare_f1": "F1 of the rarest class, %",
     "precision": "precision weighted by class size, %",
+    "balanced_accuracy": "balanced accuracy, %",
+    "auc": "AUC, mean over classes, %",
+    "average_precision": "average precision, mean over classes, %",
 }
 
 

@@ -20,7 +20,7 @@ EPSILONS = (0.01, 0.1, 0.5, 1.0, math.log(3), 2.0, 3.0, 4.5, 5.0, 8.0, 12.0)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
 def test_the_best_guess_is_that_of_the_worst_mechanism(epsilon: float, delta: float) -> None:
-    """Tells all with chance delta, and else answers at random with odds e^epsilon : 1 (Kairouz, Oh & Viswanath 2015)."""
+    """Tells all with chance delta, and else answers at random with odds e^epsilon : 1 (Kairouz et al. 2015)."""
     truth = (1 - delta) / (1 + math.exp(-epsilon))
     there = np.array([delta, truth, 1 - delta - truth, 0.0])
     gone = there[::-1]
@@ -99,7 +99,7 @@ class TestCards:
         first, *rest = release.card().splitlines()
         assert first.startswith("Whoever sees this release")
         assert first.endswith("89 : 11.")
-        assert any(line.startswith("  open        features, labels and ids") for line in rest)
+        assert any(line.startswith("  unprotected  features, labels and ids") for line in rest)
         assert (release.save(tmp_path / "model") / "card.txt").read_text().startswith(first)
 
     def test_a_seeded_release_is_not_promised(self) -> None:

@@ -172,7 +172,7 @@ def train(
         if record is not None:
             write_file(record, (json_text(entry) + "\n").encode(), private=True)
         if summary is not None:
-            write_file(summary, _summary(release, entry).encode(), private=True)
+            write_file(summary, _summary(release, entry, graph).encode(), private=True)
     if as_json:
         print_json(entry)
     else:
@@ -361,13 +361,24 @@ def _print_release(release: Release, entry: dict[str, Any], out: Path | None) ->
         say(f"  saved       {out}")
 
 
-def _summary(release: Release, entry: dict[str, Any]) -> str:
-    """The page of one run; it says so where the scores tell of private labels."""
+def _summary(release: Release, entry: dict[str, Any], graph: Graph) -> str:
+    """The page of one run beside its baselines; it says so where the scores tell of private labels."""
     from graphveil.report import Bar, summary
 
     test = entry["test"]
     bars = [] if test is None else [Bar(release.method.name(), test["accuracy"], release.certificate.epsilon)]
-    return summary(release, bars, entry["scores_are_private"])
+    if test is not None and release.certificate.plan.adjacency.unit.value == "edge" and release.method.name() != "mlp":
+        bars.append(Bar("mlp, reads no edge", _without_edges(graph), 0.0))
+    return summary(release, bars, entry["scores_are_private"], test)
+
+
+def _without_edges(graph: Graph) -> float:
+    """Test accuracy of a perceptron on features and labels, which are public at edge level: it costs nothing."""
+    import graphveil as gv
+
+    floor = gv.train(graph, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+    accuracy: float = floor.evaluate("test")["accuracy"]
+    return accuracy
 
 
 def _write_predictions(found: Predictions, path: Path) -> None:

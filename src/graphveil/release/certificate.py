@@ -34,6 +34,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.release.promise import Promise, in_lines
 from graphveil.runtime.folders import CARD
+from graphveil.runtime.html import facts
 from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
 
 SCHEMA = 4
@@ -291,9 +292,30 @@ class Certificate:
             return "NOT FOR RELEASE, its noise can be subtracted by whoever knows the seed. With secret noise: "
         return "" if all(one.provenance.traced for one in self.ancestry) else "As far as its file tells: "
 
+    @property
+    def promised(self) -> str:
+        """All promises in a paragraph, with what must be said before."""
+        return self.reservation + " ".join(one.sentence for one in self.promises)
+
     def card(self) -> str:
         """The certificate in words: a sentence that can be signed, who is protected, then all that was done."""
         return "\n".join([*in_lines(self.promises, self.reservation), "", self._proof()])
+
+    def _repr_html_(self) -> str:
+        return facts(
+            "Certificate", self.facts(), " ".join(f"{self.reservation}{one.sentence}" for one in self.promises)
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The numbers that a page shows first, by name."""
+        rows = [
+            ("epsilon", f"{_show(self.epsilon)} at delta {self.delta:.3g}"),
+            ("protects", str(self.plan.adjacency)),
+            ("reading", self.plan.reading.value),
+            ("data", f"{self.provenance.dataset}, split {self.provenance.split}"),
+            ("noise", self.provenance.source),
+        ]
+        return rows + [("warning", warning) for warning in self.warnings()]
 
     def _proof(self) -> str:
         """The numbers, the steps and where they come from."""

@@ -109,6 +109,15 @@ def _missed(epsilon: float, delta: float) -> float:
     return (1 - delta) * math.exp(-epsilon) / (1 + math.exp(-epsilon))
 
 
+def power(epsilon: float, delta: float) -> list[tuple[float, float]]:
+    """Corners (FPR, TPR) of what a test can reach: TPR <= min(e^epsilon FPR + delta, 1 - e^-epsilon (1 - delta - FPR)).
+
+    They are joined by straight lines; both bounds meet where FPR = 1 - `best_guess`.
+    """
+    wrong = _missed(epsilon, delta)
+    return [(0.0, 1.0 if epsilon == math.inf else delta), (wrong, 1 - wrong), (1 - delta, 1.0), (1.0, 1.0)]
+
+
 def shares(epsilon: float, delta: float) -> tuple[str, str]:
     """How often in 100 the best guess is right and wrong, rounded against us: "89", "11"; they sum to 100."""
     wrong = 100 * _missed(epsilon, delta)
@@ -125,6 +134,6 @@ def in_lines(promises: Sequence[Promise], prefix: str = "") -> list[str]:
     lines = [f"{prefix}{one.sentence}" for one in promises]
     kinds = dict.fromkeys((one.protected, one.not_protected) for one in promises)
     for protected, opened in kinds:
-        lines.append(f"  protected   {protected}")
-        lines += [f"  open        {item}" for item in opened]
+        lines.append(f"  protected    {protected}")
+        lines += [f"  unprotected  {item}" for item in opened]
     return lines

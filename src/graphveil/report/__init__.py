@@ -7,6 +7,6 @@ page holds hundreds, colours follow the page's style (print, dark screens), and 
 from __future__ import annotations
 
 from graphveil.report.page import report
-from graphveil.report.run import Bar, demonstrate, summary
+from graphveil.report.run import Bar, card_page, demonstrate, summary
 
-__all__ = ["Bar", "demonstrate", "report", "summary"]
+__all__ = ["Bar", "card_page", "demonstrate", "report", "summary"]

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -14,6 +16,11 @@ import torch
 from hypothesis import settings
 
 import quick
+
+try:
+    from xdist.scheduler import LoadGroupScheduling
+except ImportError:  # tests run without it too, in one process
+    LoadGroupScheduling = None
 
 torch.set_num_threads(1)
 numba.set_num_threads(1)
@@ -45,6 +52,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file with grouped tests goes to one process whole: under pytest 9.2 xdist's own groups have no effect."""
+
+    class ByFile(LoadGroupScheduling):  # type: ignore[misc, valid-type]
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return file if _has_groups(config.rootpath / file) else nodeid
+
+    return ByFile(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@cache
+def _has_groups(file: Path) -> bool:
+    return "xdist_group(" in file.read_text()
 
 
 def _slow_to_start(item: pytest.Item) -> bool:

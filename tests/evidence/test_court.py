@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("court")  # held once, not once in every pr
 KEPT = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def held() -> court.Court:
     return court.hold(seed=0, quick=True)
 

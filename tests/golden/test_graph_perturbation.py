@@ -217,7 +217,7 @@ def test_nor_does_it_refute_counts_and_degrees() -> None:
     bare = replace(graph, adj=without(graph, *edge))
     clusters = torch.nn.functional.one_hot(graph.y, graph.num_classes)
     asked: list[tuple[LpgNet | Eclipse, str, Query]] = [
-        (LpgNet(), "counts", partial(cluster_degrees, scores=clusters)),
+        (LpgNet(), "counts", partial(cluster_degrees, clusters=clusters.argmax(dim=1), count=clusters.shape[1])),
         (Eclipse(), "degrees", lambda sealed: Degrees(sealed.adj, True)),
     ]
     for method, step, query in asked:

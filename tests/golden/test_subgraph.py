@@ -146,6 +146,7 @@ def test_out_degree_three_is_the_worst_on_twitch() -> None:
     assert accounting.epsilon(three, delta) <= whole <= 1.003 * accounting.epsilon(three, delta)
 
 
+@pytest.mark.slow  # the family's worst case is above, its calibration on Facebook
 def test_the_noise_that_covers_twitch() -> None:
     found = accounting.calibrate(lambda noise: planned("twitch", Reading.SOUND, noise), 8, 9_498**-1.1)
     assert 7.95 <= found.epsilon <= 8
@@ -159,6 +160,7 @@ def test_sml_in_one_shot() -> None:
         assert [side[0] for side in both] == pytest.approx([expected, expected], rel=1e-5)
 
 
+@pytest.mark.slow  # one contribution is above
 def test_sml_truly_costs_thousands() -> None:
     """At the noise that is published as epsilon 2 on Facebook."""
     plan = planned("facebook", Reading.SOUND, 10.26, noise_law="sml")

@@ -19,7 +19,10 @@ from graphveil.graph.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.mechanisms.tally import Tally
+from graphveil.methods import hearsay
 from graphveil.methods.hearsay import Hearsay, told_by
+from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.privacy import accounting
 
 SMALL = Hearsay(folds=3, hidden=8, head=8)
@@ -161,6 +164,45 @@ def test_weights_serve_another_graph(graph: Graph) -> None:
     served = gv.infer(release, other, epsilon=8, delta=1e-5, seed=0)
     assert served.evaluate("test")["accuracy"] > 0.7
     assert served.certificate.epsilon <= 8
+
+
+@pytest.fixture
+def mute(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    """Features say nothing, so beliefs are poor; small graphs are compared too."""
+    monkeypatch.setattr(hearsay, "_COMPARED", (100, 20_000))
+    return replace(graph, x=torch.randn(graph.x.shape, generator=torch.Generator().manual_seed(0)), name="mute")
+
+
+def test_where_beliefs_are_poor_and_counts_nearly_exact_alike_nodes_are_heard(mute: Graph, graph: Graph) -> None:
+    def grouped(of: Graph, epsilon: float, method: Hearsay = SMALL) -> bool:
+        return "groups" in gv.train(of, method, epsilon=epsilon, delta=1e-5, unit="edge", seed=0).state
+
+    assert grouped(mute, 8)
+    assert not grouped(mute, 1)
+    assert not grouped(graph, 8)
+    assert not grouped(mute, 8, replace(SMALL, channel="sums"))
+
+
+def test_four_parts_of_a_class_cost_what_one_does(mute: Graph) -> None:
+    """An edge still moves one cell of either end."""
+    public, sealed = mute.seal(Adjacency.of("edge"))
+    release = gv.train(mute, SMALL, noise=0.25, unit="edge", seed=0)
+    assert release.certificate.plan.steps[0].claim == Tally(0.25, marks=2).curve(1)
+    said = torch.arange(mute.num_nodes) % 12
+    with sealed.opened():
+        marks = cluster_degrees(sealed, said, 12)
+    assert marks.cells.shape == (mute.adj.num_arcs // 2, 2)
+    assert marks.size == 12 * public.num_nodes
+
+
+def test_alike_nodes_are_heard_without_labels_outside_training_and_on_another_graph(mute: Graph) -> None:
+    release = gv.train(mute, SMALL, epsilon=8, delta=1e-5, unit="edge", seed=0)
+    blind = replace(mute, y=torch.where(mute.train, mute.y, (mute.y + 1) % mute.num_classes))
+    again = gv.train(blind, SMALL, epsilon=8, delta=1e-5, unit="edge", seed=0)
+    assert torch.equal(again.state["logits"], release.state["logits"])
+    other = replace(social(num_nodes=700, seed=5).random_split(seed=1), name="other")
+    served = gv.infer(release, other, epsilon=8, delta=1e-5, seed=0)
+    assert served.state["logits"].isfinite().all()
 
 
 def test_edges_pay(graph: Graph) -> None:

@@ -83,11 +83,10 @@ def test_an_edge_moves_exactly_what_is_charged(undirected: bool) -> None:
             links[v, u] |= there and undirected
         here = Sketch(links, torch.zeros(3, 1), torch.zeros(3, dtype=torch.int64), undirected)
         for (u, v), clusters in product(pairs, product([0, 1], repeat=3)):
-            scores = torch.nn.functional.one_hot(torch.tensor(clusters), 2)
-            outs = []
+            query, outs = partial(cluster_degrees, clusters=torch.tensor(clusters), count=2), []
             for sealed in (here.sealed(public), here.toggled(u, v).sealed(public)):
                 with sealed.opened():
-                    outs.append(step.act.apply(sealed, partial(cluster_degrees, scores=scores), Seeded(3)))
+                    outs.append(step.act.apply(sealed, query, Seeded(3)))
             moves.add(int((outs[0] - outs[1]).abs().sum()))
             assert int((outs[0] != outs[1]).sum()) == (2 if undirected else 1)
     assert moves == {2 if undirected else 1}
@@ -98,7 +97,7 @@ def test_an_edge_moves_exactly_what_is_charged(undirected: bool) -> None:
 
 
 class Watched(Session):
-    """Keeps the scores that clusters were made of, and what was released."""
+    """Keeps the clusters that were asked about, and what was released."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -108,7 +107,7 @@ class Watched(Session):
     def release(self, name: str, query: Query) -> Tensor:
         assert isinstance(query, partial)
         assert query.func is cluster_degrees
-        self.asked.append(query.keywords["scores"])
+        self.asked.append(query.keywords["clusters"])
         self.told.append(super().release(name, query))
         return self.told[-1]
 
@@ -121,8 +120,8 @@ def test_every_level_counts_by_the_classes_of_the_one_before(graph: Graph, level
     state = method.fit(session)
     assert session.left("counts") == 0
     links = torch.from_numpy(graph.adj.to_scipy().toarray()).double()
-    for scores, counts in zip(session.asked, session.told, strict=True):
-        clusters = torch.nn.functional.one_hot(scores.argmax(dim=1), graph.num_classes).double()
+    for said, counts in zip(session.asked, session.told, strict=True):
+        clusters = torch.nn.functional.one_hot(said, graph.num_classes).double()
         assert torch.equal(counts.reshape(-1, graph.num_classes).double(), links @ clusters)
     networks = {f"level {level}" for level in range(1, levels + 1)}
     assert {name.split(".")[0] for name in state} == {"encoder", "scaling", "logits", *networks}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
 import torch
 from torch_geometric.data import Data
 
@@ -17,8 +19,9 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import OUTSIDERS, Public
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.parts.spread import SpreadLabels, links_to_outsiders
-from graphveil.methods.whisper import Whisper
+from graphveil.mechanisms.tally import Tally
+from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, single_votes, spread_votes
+from graphveil.methods.whisper import Whisper, _counted
 
 NODE = Adjacency.of("node")
 
@@ -44,24 +47,72 @@ def links(rows: list[list[int]], outsiders: int) -> sp.csr_array:
     return sp.csr_array(dense)
 
 
+LINKS = [[0], [0, 1, 2], [], list(range(7))]
+
+
 @pytest.mark.parametrize("clip", [1.0, 0.25, 4.0])
-def test_a_node_adds_a_vector_of_length_one_whatever_its_links(clip: float) -> None:
-    told = links([[0], [0, 1, 2], [], list(range(7))], 7)
-    labels = torch.tensor([0, 1, 1, 2])
-    whole = SpreadLabels(told, labels, 3).clipped_sum(clip)
-    for node, links_of in enumerate((1, 3, 0, 7)):
+@pytest.mark.parametrize("votes", [spread_votes, single_votes])
+def test_a_node_adds_a_vector_of_length_one_whatever_its_links(
+    votes: Callable[[sp.csr_array], sp.csr_array], clip: float
+) -> None:
+    told, labels = votes(links(LINKS, 7)), torch.tensor([0, 1, 1, 2])
+    whole = ToldLabels(told, labels, 3).clipped_sum(clip)
+    for node, linked in enumerate(LINKS):
         blank = labels.clone()
         blank[node] = -1
-        moved = float((SpreadLabels(told, blank, 3).clipped_sum(clip) - whole).norm())
-        bound = min(clip, 1.0) if links_of else 0.0
+        moved = float((ToldLabels(told, blank, 3).clipped_sum(clip) - whole).norm())
+        bound = min(clip, 1.0) if linked else 0.0
         assert moved <= bound
         assert moved == pytest.approx(bound, rel=1e-6)
 
 
 def test_votes_are_spread_evenly_over_linked_outsiders() -> None:
-    told = SpreadLabels(links([[0, 1], [1]], 3), torch.tensor([1, 0]), 2).clipped_sum(1.0).reshape(3, 2)
+    told = ToldLabels(spread_votes(links([[0, 1], [1]], 3)), torch.tensor([1, 0]), 2).clipped_sum(1.0).reshape(3, 2)
     half = 1 / math.sqrt(2)
     assert told.numpy() == pytest.approx(np.array([[0, half], [1, half], [0, 0]]), abs=1e-6)
+
+
+def test_a_single_vote_goes_to_a_link_of_its_own_and_marks_one_cell() -> None:
+    votes, labels = single_votes(links(LINKS, 7)), torch.tensor([0, -1, 1, 2])
+    for node, linked in enumerate(LINKS):
+        assert votes[[node]].indices.tolist() in ([[place] for place in linked] or [[]])
+    told = ToldLabels(votes, labels, 3)
+    marks = told.marks()
+    assert marks.cells.shape == (4, 1)
+    counted = np.bincount(marks.cells[marks.cells >= 0], minlength=marks.size)
+    assert counted.tolist() == told.clipped_sum(1.0).tolist()
+    assert counted.sum() == 2
+    assert (ToldLabels(votes, -torch.ones(4, dtype=torch.long), 3).marks().cells == -1).all()
+
+
+def test_a_single_vote_depends_on_the_own_links_alone() -> None:
+    rng = np.random.default_rng(0)
+    rows = [list(np.flatnonzero(rng.random(30) < 0.2)) for _ in range(40)]
+    chosen = single_votes(links(rows, 30)).toarray()
+    for node in range(40):
+        other = [*rows[:node], list(np.flatnonzero(rng.random(30) < 0.5)), *rows[node + 1 :]]
+        moved = np.abs(single_votes(links(other, 30)).toarray() - chosen).sum(axis=1)
+        assert np.flatnonzero(moved).tolist() in ([node], [])
+
+
+def test_single_votes_fall_on_every_link() -> None:
+    assert single_votes(links([[0, 1, 2, 3]] * 400, 4)).sum(axis=0).min() > 70
+
+
+def test_the_likelihood_of_counts_is_the_sum_over_all_that_may_have_been_told() -> None:
+    told = torch.tensor([[2.0, -1.0], [0.0, 7.0]], dtype=torch.float64)
+    expected, shares = torch.tensor([[1.5], [4.0]]).double(), torch.tensor([[0.8, 0.2], [0.3, 0.9]]).double()
+    found = _counted(told, expected, shares, 0.7)
+    numbers = np.arange(200)
+    for node in range(2):
+        for klass in range(2):
+            means = (float(expected[node]) * shares[klass]).tolist()
+            noise = [np.exp(-np.abs(float(told[node, j]) - numbers) / 0.7) for j in range(2)]
+            whole = sum(math.log(float(scipy.stats.poisson(means[j]).pmf(numbers) @ noise[j])) for j in range(2))
+            exact = found[node, klass] - found[node, 0]
+            if klass == 0:
+                first = whole
+            assert float(exact) == pytest.approx(whole - first, abs=1e-6)
 
 
 def test_links_go_from_training_nodes_to_outsiders_in_either_direction_once() -> None:
@@ -75,9 +126,34 @@ def test_links_go_from_training_nodes_to_outsiders_in_either_direction_once() ->
         assert links_to_outsiders(sealed).toarray().tolist() == [[1, 0], [0, 1]]
 
 
-def plan(noise: float, adjacency: Adjacency = NODE) -> Plan:
-    public = Public.blank(400, 5, 3)
-    return Whisper().plan(public, adjacency, Reading.SOUND, noise)
+def plan(noise: float, adjacency: Adjacency = NODE, public: Public | None = None) -> Plan:
+    return Whisper().plan(public or Public.blank(400, 5, 3), adjacency, Reading.SOUND, noise)
+
+
+def test_where_links_are_few_and_noise_is_low_a_node_votes_once() -> None:
+    sparse, _ = grouped().seal(NODE)
+    crowded = replace(grouped(), adj=Csr.from_edge_index(*np.nonzero(1 - np.eye(600, dtype=int)), 600))
+    dense, _ = crowded.seal(NODE)
+    replaced = replace(NODE, relation=Relation.REPLACE)
+    for noise, public, adjacency, single in (
+        (1.0, sparse, NODE, True),
+        (2.0, sparse, NODE, False),
+        (1.0, dense, NODE, False),
+        (1.0, sparse, replaced, False),
+        (0.0, sparse, NODE, False),
+    ):
+        step = plan(noise, adjacency, public).step("labels")
+        assert isinstance(step.act, Tally if single else Gaussian)
+        assert step.claim == step.act.curve(2 if adjacency is replaced else 1)
+    assert plan(1.0, public=sparse).assumes == plan(2.0, public=sparse).assumes
+
+
+def test_a_single_vote_costs_what_is_left_to_the_other_releases() -> None:
+    """4 / noise in all: as much as the Gaussian releases alone would cost."""
+    public, _ = grouped().seal(NODE)
+    made = plan(1.0, public=public)
+    rest = sum(step.times / step.act.std**2 for step in made.steps if isinstance(step.act, Gaussian)) ** -0.5
+    assert 1 / made.act("labels", Tally).scale + 4 / rest == pytest.approx(4.0)
 
 
 def test_the_plan_is_one_gaussian_of_the_noise_in_all() -> None:

@@ -373,6 +373,23 @@ class TestKilled:
         assert reads > 3
         assert beside(folder) == ["model"]
 
+    def test_a_reader_looks_again_for_a_folder_that_was_moved_aside_meanwhile(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looked, settled = [], folders.settled
+
+        def moved_aside(path: Path) -> Path:
+            looked.append(settled(path))
+            if len(looked) == 1:
+                (saving := path.with_name(".model.saving")).mkdir(mode=0o700)
+                path.rename(saving / "old")
+            return path
+
+        monkeypatch.setattr(folders, "settled", moved_aside)
+        with pytest.warns(UserWarning, match="put back"):
+            assert made(folder) == 0
+        assert len(looked) == 2
+
     def test_a_writer_that_never_ends_is_not_waited_for(
         self, new: Release, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -30,10 +30,19 @@ from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
+from graphveil.nn.likeness import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/hearsay.md"
+_GROUPS = 4
+"""Parts of every class that are counted apart where beliefs are poor."""
+_POOR = 0.6
+"""Share of the training nodes whose belief is right, below which beliefs are poor."""
+_LITTLE_NOISE = 0.6
+"""Up to this noise a count in four parts still tells."""
+_COMPARED = (1_000, 20_000)
+"""Training nodes, at least, and nodes, at most, that are compared with one another: few say little, many take long."""
 _MEAN_DEGREE = 64
 """Arcs that a node of a released graph has on average at most; beyond, a share of the answers is kept."""
 
@@ -60,6 +69,9 @@ class Hearsay(Method):
     row j of M [n, c + 1] is node j's label or belief m_j, less 1/c, beside a constant whose sum counts neighbours:
     sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With "pairs" Z = B M for a graph B
     released by randomised response with epsilon 1/noise for every pair.
+
+    Where beliefs are poor and counts nearly exact, classes are counted in four parts each, by the node's id: the head
+    also reads which labels training nodes with alike counts have.
     """
 
     units = frozenset({Unit.EDGE})
@@ -110,7 +122,8 @@ class Hearsay(Method):
         scaling = Scaling.fit(public.features(), self.scale)
         x = scaling(public.features())
         folds = cross_fitted(x, public, self.scale, self.folds, self.hidden)
-        train, weights = public.train.nonzero().ravel(), dict(folds.state())
+        train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
+        groups = self._groups(session, beliefs)
 
         def trained(hop: int, inputs: Tensor) -> nn.Module:
             head = self._head(inputs.shape[1], public.num_classes)
@@ -118,7 +131,9 @@ class Hearsay(Method):
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 
-        logits = self._listened(session, folds.log_beliefs(x), trained)
+        logits = self._listened(session, beliefs, groups, trained)
+        if groups > 1:
+            weights["groups"] = torch.tensor(groups)
         return {**weights, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
@@ -128,20 +143,32 @@ class Hearsay(Method):
         def known(hop: int, inputs: Tensor) -> nn.Module:
             return restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
 
-        return {**state, "logits": self._listened(session, Folds.restore(state, public).log_beliefs(x), known)}
+        beliefs, groups = Folds.restore(state, public).log_beliefs(x), int(state.get("groups", torch.tensor(1)))
+        return {**state, "logits": self._listened(session, beliefs, groups, known)}
 
-    def _listened(self, session: Session, beliefs: Tensor, head: Callable[[int, Tensor], nn.Module]) -> Tensor:
+    def _groups(self, session: Session, beliefs: Tensor) -> int:
+        """In how many parts a class is counted: a choice by the noise, sizes, features and labels, all public."""
+        public, (least, most) = session.public, _COMPARED
+        train, right = public.train, beliefs.argmax(dim=1) == public.labels()
+        enough = int(train.sum()) >= least and public.num_nodes <= most
+        if self.channel != Channel.COUNTS or not enough or float(right[train].double().mean()) >= _POOR:
+            return 1
+        return _GROUPS if session.plan.act("hop", Tally).scale <= _LITTLE_NOISE else 1
+
+    def _listened(
+        self, session: Session, beliefs: Tensor, groups: int, head: Callable[[int, Tensor], nn.Module]
+    ) -> Tensor:
         """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop."""
-        inputs, hear = standard(beliefs), self._channel(session)
+        inputs, hear = standard(beliefs), self._channel(session, groups)
         for hop in range(self.hops):
             inputs = torch.cat([inputs, hear(told_by(session.public, beliefs))], dim=1)
             beliefs = predicted(head(hop, inputs), inputs).log_softmax(dim=1)
         return beliefs
 
-    def _channel(self, session: Session) -> Callable[[Tensor], Tensor]:
+    def _channel(self, session: Session, groups: int) -> Callable[[Tensor], Tensor]:
         """From what every node tells, [n, c], to what every node makes of what it hears, [n, k]."""
         if self.channel == Channel.COUNTS:
-            return partial(_counted, session)
+            return partial(_counted, session, groups)
         if self.channel == Channel.SUMS:
             return lambda beliefs: one_scale(session.release("hop", partial(messages, rows=self.said(beliefs))))
         act, nodes = session.plan.act("pairs", FlippedEdges), session.public.num_nodes
@@ -176,10 +203,20 @@ def told_by(public: Public, beliefs: Tensor) -> Tensor:
     return beliefs
 
 
-def _counted(session: Session, beliefs: Tensor) -> Tensor:
-    """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1]."""
-    act = session.plan.act("hop", Tally)
-    counts = session.release("hop", partial(cluster_degrees, scores=beliefs)).reshape(beliefs.shape).float()
-    return torch.cat(
-        [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, act.scale)], dim=1
-    )
+def _counted(session: Session, groups: int, beliefs: Tensor) -> Tensor:
+    """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1].
+
+    With groups > 1 a node says its class and its id modulo groups, and labels of alike nodes are heard, [n, 3 c + 1].
+    """
+    nodes, classes = beliefs.shape
+    said = beliefs.argmax(dim=1) * groups + torch.arange(nodes) % groups
+    query = partial(cluster_degrees, clusters=said, count=classes * groups)
+    parts = session.release("hop", query).reshape(nodes, classes, groups).float()
+    scale, counts = session.plan.act("hop", Tally).scale, parts.sum(dim=2)
+    spread = scale * math.sqrt(groups)
+    heard = [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, spread)]
+    if groups > 1:
+        rows, public = torch.log(1 + scale + parts.clamp(min=0)).flatten(1), session.public
+        rows = rows - rows.mean(dim=0)
+        heard.append(standard(labels_of_alike(rows, public.labels(), public.train, classes)))
+    return torch.cat(heard, dim=1)

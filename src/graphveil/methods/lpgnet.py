@@ -76,7 +76,8 @@ class LpgNet(EncoderMethod):
         act = session.plan.act("counts", Tally)
         seen: list[Tensor] = []
         for level in range(1, self.levels + 1):
-            counts = session.release("counts", partial(cluster_degrees, scores=scores)).reshape(scores.shape)
+            query = partial(cluster_degrees, clusters=scores.argmax(dim=1), count=scores.shape[1])
+            counts = session.release("counts", query).reshape(scores.shape)
             seen += [standard(scores), log_counts(counts, act.scale)]
             inputs = torch.cat(seen, dim=1)
             scores = predicted(network(level, inputs), inputs).log_softmax(dim=1)

@@ -20,6 +20,7 @@ from torch import Tensor
 from graphveil.core import (
     Adjacency,
     InvalidInput,
+    Mechanism,
     Plan,
     Reading,
     Relation,
@@ -30,8 +31,9 @@ from graphveil.core import (
 )
 from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.methods.bases.method import Method
-from graphveil.methods.parts.spread import SpreadLabels, links_to_outsiders, own_votes
+from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
 from graphveil.methods.parts.sums import ClassSums
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.nn.coordinates import Axes, both_ways, look_random, scaled, scalings, spectral_rows
@@ -44,7 +46,11 @@ _WHY = "docs/methods/whisper.md"
 _SHARES = {"counts": 0.04, "labels": 0.3, "gradient": 0.6, "check": 0.06}
 """Of the budget, as 1 / variance in units of what one Gaussian release would have."""
 _CLIP = 0.1
-_WIDTH = 256
+_WIDTHS = (128, 512)
+"""Fewest and most entries of a row, and of its part for own features."""
+_IDS_AN_ENTRY = 22
+_IDS_AN_OWN_ENTRY = 40
+"""Training ids for each of them."""
 _LARGEST_RATE = 64.0
 _NOISE_OF_WEIGHTS = 1.3
 """Standard deviation of the noise that steps add up to in a weight; rates are chosen for it."""
@@ -58,16 +64,27 @@ _FAR_LENGTH = 0.5
 """Of features two hops away, beside 1 for those of a hop."""
 _DOUBT = 2.0
 """A row of what was told counts for as much as its votes, and half of it if they are this many deviations of noise."""
+_FEW_LINKS = 5.0
+"""Links an outsider has to others on average, below which each training node votes once, and votes are passed on."""
+_REACH = 4.0
+"""A Gaussian release of noise s costs about this over s."""
+_RICH = 2.6
+"""Reach from which a single vote under geometric noise tells more than spread ones under Gaussian noise."""
+_SPOKEN = (0.8, -0.6)
+"""Epsilon of a single vote: this share of the reach, and this beside it."""
+_MOST_COUNTED = 30
+"""Votes up to which the likelihood of a row is exact."""
 
 
 @dataclass(frozen=True)
 class Whisper(Method):
-    """Z[v] = sum over training u linked to v of e_{y_u} / sqrt(d_u) + N(0, std^2), for every v outside training.
+    """Z[v] = sum over training u of votes[u, v] e_{y_u} + noise, for every v outside training.
 
-    d_u counts u's links to nodes outside training. Softmax regression by noisy gradients reads r_u: u's own features,
-    and means over u's linked outsiders of their features, of their place in the graph of outsiders and of their Z less
-    u's own part. An outsider's posterior is that of the regression times the likelihood of its own row of Z. One more
-    count asks training nodes whether the regression serves them better than naming the largest class.
+    u votes 1 / sqrt(d_u) to each of the d_u nodes outside training that it is linked to or, where such links are few
+    and noise is low, 1 to one of them. Softmax regression by noisy gradients reads r_u: u's own features, and means
+    over u's linked outsiders of their features, of their place in the graph of outsiders and of their Z less u's own
+    part. An outsider's posterior is that of the regression times the likelihood of its own row of Z. One more count
+    asks training nodes whether the regression serves them better than naming the largest class.
     """
 
     units = frozenset({Unit.NODE})
@@ -81,33 +98,33 @@ class Whisper(Method):
         if self.steps < 1:
             raise InvalidInput("whisper needs at least one step")
 
-    def plan(
-        self,
-        public: Public,  # noqa: ARG002
-        adjacency: Adjacency,
-        reading: Reading,
-        noise: float,
-    ) -> Plan:
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
-        moved = 2.0 if adjacency.relation is Relation.REPLACE else 1.0
-        steps = []
+        replaced = adjacency.relation is Relation.REPLACE
+        single, noise = (None, noise) if replaced else _single_vote(public, noise)
+        acts: dict[str, tuple[Mechanism, int]] = {}
+        whole = 1.0 if single is None else 1.0 - _SHARES["labels"]
         for name, share in _SHARES.items():
             times, clip = (self.steps, _CLIP) if name == "gradient" else (1, 1.0)
-            act = Gaussian(noise * math.sqrt(times / share), clip)
-            steps.append(Step(name, act, act.curve(moved), times, why=_WHY, assumes=(OUTSIDERS,)))
+            acts[name] = Gaussian(noise * math.sqrt(times * whole / share), clip), times
+        if single is not None:
+            acts["labels"] = single, 1
+        moved = 2.0 if replaced else 1.0
+        steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
         return Plan(adjacency, reading, tuple(steps))
 
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)
         prior = _prior(session.release("counts", _counts).double(), counting.std)
-        told = session.release("labels", _labels).double().reshape(-1, public.num_classes)
-        view = _View.of(_Known.of(public), told, session.plan.act("labels", Gaussian).std)
+        telling = session.plan.step("labels").act
+        told = session.release("labels", partial(_labels, telling=telling)).double()
+        view = _View.of(_Known.of(public), told.reshape(-1, public.num_classes), telling)
         weights = self._descended(session, view, prior)
         logits = prior.expand(public.num_nodes, -1).clone()
         gain = session.release("check", partial(_better, view=view, weights=weights, prior=prior))
         if float(gain) > 0:
             beliefs = (prior + view.outsiders() @ weights).log_softmax(dim=1)
-            logits[torch.from_numpy(public.outside_training().nodes)] = beliefs + view.evidence(beliefs.exp())
+            logits[torch.from_numpy(public.outside_training().nodes)] = view.posterior(beliefs)
         return {"logits": logits.log_softmax(dim=1).float()}
 
     def _descended(self, session: Session, view: _View, prior: Tensor) -> Tensor:
@@ -130,7 +147,10 @@ class Whisper(Method):
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What outsiders show: links among them [m, m], scaled features [m, d] and coordinates `near` [m, q]."""
+    """What outsiders show: links among them [m, m], scaled features [m, d] and coordinates `near` [m, q].
+
+    passed_on: whether what a node heard is passed on to those linked to it.
+    """
 
     links: sp.csr_array
     x: Tensor
@@ -138,6 +158,7 @@ class _Known:
     scaling: tuple[Scaling, ...]
     own: Axes
     joint: Axes
+    passed_on: bool
 
     @classmethod
     def of(cls, public: Public) -> _Known:
@@ -150,13 +171,14 @@ class _Known:
         scaling = scalings(outside.x)
         x, arcs = scaled(outside.x, scaling), both_ways(outside.adj)
         links = sp.csr_array(arcs.to_scipy().astype(np.float64))
-        own, near = Axes.leading(x), x.new_zeros(len(x), 0)
+        own, near, passed_on = Axes.leading(x, _width(public, _IDS_AN_OWN_ENTRY)), x.new_zeros(len(x), 0), False
         if not look_random(x, arcs):
             # What says nothing would only take length from own features.
+            passed_on = _has_few_links(public)
             far = _mean(links, x)
             near = torch.cat([own(x), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
         rows = torch.cat([own(x), _mean(links, near)], dim=1)
-        return cls(links, x, near, scaling, own, Axes.leading(rows.double(), _WIDTH))
+        return cls(links, x, near, scaling, own, Axes.leading(rows.double(), _width(public, _IDS_AN_ENTRY)), passed_on)
 
     def coordinates(self, x: Tensor, links: sp.csr_array) -> Tensor:
         """Of nodes with scaled features x [k, d] and links to outsiders [k, m], float64 [k, p]. Row by row."""
@@ -167,13 +189,15 @@ class _Known:
 class _View:
     """What a node sees once labels were told: coordinates beside means of what its linked outsiders heard.
 
-    told: Z, [m, c]; expected: votes of an outsider [m, 1], from the number of its links; worth: what a vote counts for
-    [m, 1]; near: (what outsiders heard, what those linked to them heard) [m, 2 c]; factors: [2 c]; cut: length;
-    number: no two views of a process share it, so that rows which were derived for one are not taken for another's.
+    told: Z, [m, c]; telling: what made it; noise: its standard deviation; expected: votes of an outsider [m, 1], from
+    the number of its links; worth: what a vote counts for [m, 1]; near: (what outsiders heard, what those linked to
+    them heard) [m, 2 c]; factors: [2 c]; cut: length; number: no two views of a process share it, so that rows which
+    were derived for one are not taken for another's.
     """
 
     known: _Known
     told: Tensor
+    telling: Mechanism
     noise: float
     expected: Tensor
     worth: Tensor
@@ -183,8 +207,9 @@ class _View:
     number: int = field(default_factory=partial(next, count()))
 
     @classmethod
-    def of(cls, known: _Known, told: Tensor, noise: float) -> _View:
-        """From the graph of outsiders and Z with noise of standard deviation `noise`."""
+    def of(cls, known: _Known, told: Tensor, telling: Mechanism) -> _View:
+        """From the graph of outsiders and Z as `telling` released it."""
+        noise = _deviation(telling)
         linked = torch.from_numpy(np.diff(known.links.indptr) + 1.0)[:, None]
         expected = linked / linked.mean() * (told.sum() / max(len(told), 1)).clamp(min=0)
         worth = 1 / (expected + _DOUBT * noise + 1e-6)
@@ -192,7 +217,7 @@ class _View:
         near, noises = (_two_hops(known.links, part) for part in (heard, noise * worth * torch.randn_like(told)))
         energies, lost = (_energies(_mean(known.links, part)) for part in (near, noises))
         factors = _TOLD_LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
-        whole = cls(known, told, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
+        whole = cls(known, told, telling, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
         lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
         return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(told) else 1.0)
 
@@ -211,11 +236,11 @@ class _View:
 
     def _trained(self, sealed: Sealed) -> Tensor:
         train = sealed.public.train
-        links, labels = sealed.derived("whisper links", links_to_outsiders), sealed.y[train]
-        votes = torch.from_numpy(own_votes(links, labels, self.told.shape[1]))
+        links, told = sealed.derived("whisper links", links_to_outsiders), _told(sealed, self.telling)
         # What a node told itself it does not hear: those outside training have no such part either.
+        own = torch.from_numpy(np.asarray(told.votes @ self.worth.numpy()) * one_hot(told.labels, told.classes))
         heard = _mean(links, self.near)
-        heard[:, : votes.shape[1]] -= votes * _mean(links, self.worth)
+        heard[:, : told.classes] -= own / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
         return self._rows(self.known.coordinates(scaled(sealed.x[train], self.known.scaling), links), heard)
 
     def _rows(self, coordinates: Tensor, heard: Tensor) -> Tensor:
@@ -223,17 +248,35 @@ class _View:
         lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return rows * (_LENGTH / lengths.clamp(min=self.cut))
 
-    def evidence(self, beliefs: Tensor) -> Tensor:
-        """ln of the density of outsiders' rows of Z for every class, up to a constant, [m, c]; beliefs: [m, c].
+    def posterior(self, beliefs: Tensor) -> Tensor:
+        """Scores of the nodes outside training, [m, c], from the regression's log posteriors [m, c] and Z."""
+        shares = self._shares(beliefs.exp())
+        scores = beliefs + self._evidence(beliefs.exp(), shares)
+        if not self.known.passed_on:
+            return scores
+        # Few neighbours say little of the same; where they are many, rows have heard them all.
+        told = (scores.softmax(dim=1) @ (shares / shares.sum(dim=1, keepdim=True) / _prior_shares(self.told)).T).log()
+        linked = torch.from_numpy(np.diff(self.known.links.indptr))[:, None]
+        return scores + _mean(self.known.links, told) * linked / (linked + 1)
 
-        Votes for class j at a node of class k have mean expected * share[k, j], by regression of Z on the beliefs,
-        and a variance in proportion beside that of the noise.
-        """
+    def _shares(self, beliefs: Tensor) -> Tensor:
+        """Votes for class j at a node of class k, over those expected there, [c, c]: regression of Z on the beliefs."""
         usual = _prior_shares(self.told)
         weighed = beliefs * self.expected
         shifts = shrunk_weights(weighed.T @ (self.told - self.expected * usual), weighed.T @ weighed, 0.0)
-        shares = (usual + shifts).clamp(min=1e-3)
-        fitted = weighed @ shares
+        return (usual + shifts).clamp(min=1e-3)
+
+    def _evidence(self, beliefs: Tensor, shares: Tensor) -> Tensor:
+        """ln of the likelihood of outsiders' rows of Z for every class, up to a constant, [m, c]."""
+        logs = self._gaussian(beliefs, shares)
+        if isinstance(self.telling, Tally):
+            few = (self.told.amax(dim=1) < _MOST_COUNTED) & (self.expected[:, 0] < _MOST_COUNTED)
+            logs[few] = _counted(self.told[few], self.expected[few], shares, self.telling.scale)
+        return logs
+
+    def _gaussian(self, beliefs: Tensor, shares: Tensor) -> Tensor:
+        """Votes for class j have mean expected * share[k, j] and a variance in proportion beside that of the noise."""
+        fitted = (beliefs * self.expected) @ shares
         rest = ((self.told - fitted).square() - self.noise**2).sum() / fitted.sum().clamp(min=1e-9)
         logs = []
         for share in shares:
@@ -241,6 +284,53 @@ class _View:
             variance = self.noise**2 + rest.clamp(min=0.05) * mean + 1e-9
             logs.append(-((self.told - mean).square() / variance + variance.log()).sum(dim=1) / 2)
         return torch.stack(logs, dim=1)
+
+
+def _width(public: Public, ids: int) -> int:
+    """An entry for every `ids` training ids, within bounds."""
+    least, most = _WIDTHS
+    return min(max(int(public.train.sum()) // ids, least), most)
+
+
+def _single_vote(public: Public, noise: float) -> tuple[Tally | None, float]:
+    """What tells labels if nodes vote once, and the noise that is then left to all Gaussian releases together."""
+    if noise == 0 or noise > _REACH / _RICH or not _has_few_links(public):
+        return None, noise
+    share, beside = _SPOKEN
+    spoken = share * _REACH / noise + beside
+    return Tally(1 / spoken), _REACH / (_REACH / noise - spoken)
+
+
+def _has_few_links(public: Public) -> bool:
+    """Whether nodes outside training have few links to one another; from sizes alone nobody knows, and votes spread."""
+    if public.outside is None:
+        return False
+    adj = both_ways(public.outside_training().adj)
+    return adj.num_arcs < _FEW_LINKS * adj.num_nodes
+
+
+def _deviation(act: Mechanism) -> float:
+    """Standard deviation of the noise in a cell."""
+    if isinstance(act, Tally):
+        odds = math.exp(-1 / act.scale)
+        return math.sqrt(2 * odds) / (1 - odds)
+    assert isinstance(act, Gaussian)
+    return act.std
+
+
+def _counted(told: Tensor, expected: Tensor, shares: Tensor, scale: float) -> Tensor:
+    """ln sum over i of Poisson(i; expected * share[k, j]) e^(-|told - i| / scale), summed over j, [m, c].
+
+    told: noisy whole numbers [m, c]; expected: [m, 1]; shares: [c, c].
+    """
+    numbers, expected = torch.arange(_MOST_COUNTED + 10, dtype=torch.float64), expected.clamp(min=1e-6)
+    rates = numbers * expected.log() - torch.lgamma(numbers + 1)
+    logs = torch.zeros_like(told)
+    for column, share in zip(told.T, shares.T, strict=True):
+        terms = rates - (column[:, None] - numbers).abs() / scale
+        top = terms.amax(dim=1, keepdim=True)
+        logs += ((terms - top).exp() @ (share ** numbers[:, None])).clamp(min=1e-300).log() - expected * share
+    return logs
 
 
 def _mean(links: sp.csr_array, values: Tensor) -> Tensor:
@@ -276,10 +366,17 @@ def _counts(sealed: Sealed) -> ClassSums:
     return ClassSums(torch.ones(len(labels), 1), labels, sealed.public.num_classes)
 
 
-def _labels(sealed: Sealed) -> SpreadLabels:
-    """Query: every training node tells its label to the outsiders it is linked to."""
+def _told(sealed: Sealed, telling: Mechanism) -> ToldLabels:
+    """What every training node tells to the outsiders it is linked to."""
+    votes = single_votes if isinstance(telling, Tally) else spread_votes
     links = sealed.derived("whisper links", links_to_outsiders)
-    return SpreadLabels(links, sealed.y[sealed.public.train], sealed.public.num_classes)
+    return ToldLabels(votes(links), sealed.y[sealed.public.train], sealed.public.num_classes)
+
+
+def _labels(sealed: Sealed, telling: Mechanism) -> ToldLabels | Marks:
+    """Query: what they tell, as `telling` takes it."""
+    told = _told(sealed, telling)
+    return told.marks() if isinstance(telling, Tally) else told
 
 
 def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> ExampleGradients:

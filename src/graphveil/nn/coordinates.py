@@ -163,7 +163,7 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     Judged by two numbers, each against graphs in which every node keeps its degree and gets other neighbours: how far
     features go with the mean of the neighbours' (|x^T D^-1 A x|), and how large the leading eigenvalues are.
     """
-    if not adj.num_arcs:
+    if adj.num_arcs < _FEWEST * adj.num_nodes:
         return True
     rows = Axes.leading(x, 32)(x)
     real = _goes_together(rows, adj)
@@ -175,6 +175,8 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     return bool((_grouped(adj) < _MORE * grouped).all())
 
 
+_FEWEST = 0.25
+"""Arcs a node, below which edges tell too little to be worth a coordinate."""
 _OTHERS = 5
 _FAR = 6.0
 """Standard deviations beyond chance."""

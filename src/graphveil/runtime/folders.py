@@ -298,6 +298,10 @@ def read_public(
         try:
             home = os.open(settled(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:
+            # A save may have moved it aside since it was looked for.
+            turns += 1
+            if turns <= _TURNS and isinstance(error, FileNotFoundError) and _is_being_saved(folder):
+                continue
             raise Tampered(f"{folder} is missing or unreadable: not a complete release folder") from error
         try:
             return _read_public(home, folder, files, schemas, optional)
@@ -308,6 +312,11 @@ def read_public(
                 raise
         finally:
             os.close(home)
+
+
+def _is_being_saved(folder: Path) -> bool:
+    """Whether a folder that was missing a moment ago is there now, or a save to it is under way."""
+    return _saving(folder).exists() or folder.exists()
 
 
 def _is_at(home: int, folder: Path) -> bool:

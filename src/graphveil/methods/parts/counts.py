@@ -11,18 +11,17 @@ from graphveil.mechanisms.tally import Marks, ends
 from graphveil.nn.features import standard
 
 
-def cluster_degrees(sealed: Sealed, scores: Tensor) -> Marks:
-    """Query: every node counts its neighbours by their likeliest class under the public `scores` [n, c].
+def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> Marks:
+    """Query: every node counts its neighbours by their public cluster; clusters: int64 [n], of 0..count-1.
 
-    Cells: node * c + class. An edge marks one cell of either end, an arc one of its target.
+    Cells: node * count + cluster. An edge marks one cell of either end, an arc one of its target.
     """
-    (nodes, classes), clusters = scores.shape, scores.argmax(dim=1).numpy()
-    undirected = sealed.public.undirected
+    said, undirected = clusters.numpy(), sealed.public.undirected
     sources, targets = ends(sealed.adj, undirected)
-    cells = [targets * classes + clusters[sources]]
+    cells = [targets * count + said[sources]]
     if undirected:
-        cells.append(sources * classes + clusters[targets])
-    return Marks(np.stack(cells, axis=1), nodes * classes)
+        cells.append(sources * count + said[targets])
+    return Marks(np.stack(cells, axis=1), len(said) * count)
 
 
 def log_counts(counts: Tensor, scale: float) -> Tensor:

@@ -328,7 +328,6 @@ def _svg(body: Markup, alt: str, height: float) -> Markup:
     )
 
 
-def _p(value: float) -> float:
-    """A tenth of a pixel; whole ones as whole numbers, which take less room on a page of thousands."""
-    near = round(value, 1)
-    return int(near) if near == int(near) else near
+def _p(value: float) -> int:
+    """Whole pixels of 400: finer ones cannot be seen, and thousands of marks take less room."""
+    return round(value)

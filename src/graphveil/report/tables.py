@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from graphveil.core import rounded
 
-_WRITTEN = 200
+_WRITTEN = 100
 """Rows that are written out, and are there without a script; those beyond are packed."""
 
 

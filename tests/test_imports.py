@@ -28,6 +28,7 @@ ROOMS = (
     "planning",
     "release",
     "training",
+    "sklearn",
     "evidence",
     "bench",
     "report",

@@ -450,3 +450,28 @@ def test_training_without_a_method_takes_the_flagship() -> None:
     assert release.method == gv.methods.Whisper()
     with pytest.raises(InvalidInput, match="unknown unit"):
         gv.train(graph, unit="nodes", noise=3.0)
+
+
+def test_a_pyg_data_and_a_name_train_the_same_model(graph: Graph) -> None:
+    """Its masks are the split; the certificate speaks of the same data."""
+    data = graph.to_pyg()
+    by_name = gv.train(data, "mlp", epsilon=1, unit="edge", seed=0)
+    by_hand = gv.train(Graph.from_pyg(data), gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+    assert torch.equal(by_name.predict_proba(), by_hand.predict_proba())
+    ours, theirs = by_name.certificate.provenance, by_hand.certificate.provenance
+    assert (ours.split_hash, ours.public_digest) == (theirs.split_hash, theirs.public_digest)
+    assert ours.split_hash == graph.split_hash()
+
+
+def test_a_misspelt_name_and_data_without_masks_are_refused_before_anything_is_spent(
+    graph: Graph, ledger: Ledger
+) -> None:
+    data = graph.to_pyg()
+    with pytest.raises(InvalidInput, match="did you mean: hearsay"):
+        gv.train(data, "hearsey", **GOOD, ledger=ledger)
+    data.train_mask[:] = data.val_mask[:] = data.test_mask[:] = False
+    with pytest.raises(InvalidInput, match="no train_mask"):
+        gv.train(data, "dpsgd", **GOOD, ledger=ledger)
+    with pytest.raises(InvalidInput, match="give a graphveil Graph and a method"):
+        gv.train("social", "dpsgd", **GOOD, ledger=ledger)  # type: ignore[arg-type]
+    assert ledger.entries() == []

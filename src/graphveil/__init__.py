@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphveil import datasets, methods
+    from graphveil import datasets, methods, sklearn
     from graphveil.core import (
         Adjacency,
         GraphveilError,
@@ -84,7 +84,13 @@ _HOMES = {
     "runtime.compute": ("Compute",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"accounting": "privacy.accounting", "court": "evidence.court", "datasets": "datasets", "methods": "methods"}
+_MODULES = {
+    "accounting": "privacy.accounting",
+    "court": "evidence.court",
+    "datasets": "datasets",
+    "methods": "methods",
+    "sklearn": "sklearn",
+}
 
 __all__ = [
     "Adjacency",
@@ -122,6 +128,7 @@ __all__ = [
     "open_packed",
     "pack",
     "release_graph",
+    "sklearn",
     "train",
     "verify",
 ]

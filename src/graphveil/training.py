@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -26,6 +26,7 @@ from graphveil.core import (
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.schema import listed
+from graphveil.graph.tensors import is_pyg
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.planning import Planned, Terms, planned
@@ -40,6 +41,9 @@ from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
 from graphveil.runtime.untrusted import MOST_TEXT
 
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
 T = TypeVar("T")
 
 _MOST_NAMES = MOST_TEXT // 4
@@ -47,8 +51,8 @@ _MOST_NAMES = MOST_TEXT // 4
 
 
 def train(
-    graph: Graph,
-    method: Method | None = None,
+    graph: Graph | Data,
+    method: Method | str | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -66,8 +70,12 @@ def train(
     to a tenth of one over the public number of nodes, rounded down to a power of ten, at most 1e-5.
     `seed` fixes everything; without it the noise is cryptographic. `secure=True` with a seed keeps the
     noise cryptographic and fixes the rest. `compute` says where and how it runs.
+
+    graph: also a PyG `Data`, read by `Graph.from_pyg`; its masks are the split, and are taken for drawn without a look
+    at labels. method: also a name, "hearsay", for the method with its defaults.
     """
-    method = discover.flagship(parse(Unit, unit, "unit"))() if method is None else method
+    method = _method_of(method, unit)
+    graph = _split_graph(graph)
     _require_kinds(graph, method, ledger)
     terms = Terms(unit, epsilon, noise, delta, reading)
     state, certificate = _run(graph, method, method.fit, terms, _Means(seed, secure, ledger, compute))
@@ -97,7 +105,8 @@ def infer(
     _require_kinds(graph, method, ledger)
     if type(method).serve is Method.serve:
         raise Unsupported(
-            f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), which is free"
+            f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), or `graphveil infer` "
+            "without --epsilon and --noise, which is free"
         )
     known = matched(release.certificate, graph)
     _require_same_shape(release, known)
@@ -278,9 +287,30 @@ def _released(method: Method, state: State, certificate: Certificate, graph: Gra
     return Release(method, state, certificate, graph)
 
 
+def _method_of(given: Method | str | None, unit: Unit | str) -> Method:
+    """A method, the one of that name with its defaults, or the flagship of the unit."""
+    if given is None:
+        given = discover.flagship(parse(Unit, unit, "unit"))()
+    made: Method = discover.method(given)() if isinstance(given, str) else given
+    return made
+
+
+def _split_graph(given: Graph | Data) -> Graph:
+    """A graph as it is; PyG's with its masks as the split, which must be there: who trains is for the user to say."""
+    if not is_pyg(given):
+        return given
+    made = Graph.from_pyg(given)
+    if made.split == "none":
+        raise InvalidInput(
+            "the PyG data has no train_mask with anybody in it; add masks, or train on "
+            "gv.Graph.from_pyg(data).random_split()"
+        )
+    return made
+
+
 def _require_kinds(graph: Graph, method: Method, ledger: Ledger | None) -> None:
     if not isinstance(graph, Graph) or not isinstance(method, Method):
-        raise InvalidInput("give a graphveil Graph and a method, e.g. gv.methods.Gap()")
+        raise InvalidInput("give a graphveil Graph and a method, e.g. gv.methods.Gap(); train also takes PyG's Data")
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput(f"ledger must be a ledger: gv.Ledger({ledger!r})")
 

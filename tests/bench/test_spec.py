@@ -172,8 +172,10 @@ def test_figures_run_over_epsilons_or_datasets(tmp_path: Path) -> None:
 def test_missing_files_and_unknown_names() -> None:
     with pytest.raises(InvalidInput, match=r"nowhere\.toml cannot be read"):
         spec.load("nowhere.toml")
-    with pytest.raises(InvalidInput, match=r"'flor'; give a \.toml file or one of: .*floor"):
+    with pytest.raises(InvalidInput, match="unknown experiment 'flor'; did you mean floor"):
         spec.load("flor")
+    with pytest.raises(InvalidInput, match=r"give a \.toml file, or a name from `graphveil bench list`"):
+        spec.load("zzz")
 
 
 @pytest.mark.parametrize("name", spec.names())

@@ -18,12 +18,13 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import cli, discover
 from graphveil.cli import app
+from graphveil.cli.options import known_methods
 from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
-    "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "ledger",
-    "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack", "court",
-    "report", "verify",
+    "methods", "datasets", "account", "train", "release-graph", "infer", "demo", "data", "data pack", "data get",
+    "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack",
+    "court", "report", "verify",
 )  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def test_infinity_is_valid_json() -> None:
         ("account gap --epsilon 1 --unit node", "does not protect"),
         ("account gapp --epsilon 1 --unit edge", "did you mean: gap"),
         ("account gap --hopps 2 --epsilon 1 --unit edge", "--hops"),
-        ("account gap --hops two --epsilon 1 --unit edge", "of type int"),
+        ("account gap --hops two --epsilon 1 --unit edge", "takes a whole number"),
         ("account gap --hops 0 --epsilon 1 --unit edge", "at least 1"),
         ("account gap --unit edge", "exactly one of epsilon"),
         ("account gcn --epsilon 1 --unit edge", "exposes private data"),
@@ -581,3 +582,46 @@ def test_methods_say_what_every_setting_means(name: str) -> None:
             (line,) = (line for line in shown.splitlines() if line.startswith(f"--{one.name.replace('_', '-')} "))
             assert one.meaning.split(".")[0] in line
             assert all(choice in line for choice in one.choices)
+
+
+def test_machines_can_read_what_verify_ledger_report_and_board_say(tables: tuple[str, str], tmp_path: Path) -> None:
+    own, folder, book = ["--edges", tables[0], "--nodes", tables[1]], str(tmp_path / "model"), str(tmp_path / "book")
+    budget = ["--unit", "edge", "--epsilon", "2", "--delta", "1e-6"]
+    opened = parsed("ledger", "open", book, *own, *budget, "--json")
+    assert (opened["dataset"], opened["epsilon"]) == ("edges", 2.0)
+    trained = run("train", "hearsay", *own, *budget, "--ledger", book, "--seed", "0", "--quiet", "--out", folder)
+    assert trained.exit_code == 0
+    alone, whole = parsed("verify", folder, "--json"), parsed("verify", folder, *own, "--json")
+    assert alone["verified"] == ["hashes", "card", "arithmetic"]
+    assert whole["verified"] == [*alone["verified"], "plan"]
+    assert alone["certificate"] == gv.load(folder).certificate.describe()
+    assert "NOT FOR RELEASE" in alone["warnings"][0]
+    assert parsed("ledger", "show", book, "--json")[0]["entries"] == 1
+    assert len(parsed("ledger", "show", book, "--entries", "--json")) == 1
+    kept, page = Path(__file__).parents[2] / "results" / "gap.json", tmp_path / "page.html"
+    told = parsed("report", str(kept), "--out", str(page), "--json")
+    assert (told["file"], told["bytes"], len(told["records"])) == (str(page), page.stat().st_size, 1)
+    lines = parsed("bench", "board", str(kept), "--epsilon", "1", "--json")
+    assert {line["epsilon"] for line in lines} <= {1.0, "inf"}
+    assert all(line["label"] in run("bench", "board", str(kept), "--epsilon", "1").stdout for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("graphveil tra", {"train"}),
+        ("graphveil train hea", {"hearsay"}),
+        ("graphveil train hearsay --hops 2 --uni", {"--unit"}),
+        ("graphveil train hearsay --unit ", set(gv.Unit)),
+        # Half a line may be wrong: the shell gets an answer all the same.
+        ("graphveil train --hopps 2 --epsilon 1 --epsilon 2 --unit n", {"node"}),
+    ],
+)
+def test_a_shell_completes_commands_methods_and_units(typed: str, offered: set[str]) -> None:
+    asked = {"_GRAPHVEIL_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = CliRunner().invoke(app, [], prog_name="graphveil", env=asked)
+    assert set(done.stdout.split()) == offered, done.output
+
+
+def test_every_method_is_offered() -> None:
+    assert set(known_methods()) == set(discover.methods())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from graphveil import datasets
-from graphveil.core import InvalidInput, MissingData
+from graphveil.core import InvalidInput, MissingData, Unsupported
 from graphveil.datasets import stored
 from graphveil.datasets.source import Generated
 from graphveil.datasets.stored import find_root
@@ -255,3 +256,62 @@ def test_an_unusable_cache_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("GRAPHVEIL_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(InvalidInput, match="GRAPHVEIL_CACHE"):
         datasets.load("german")
+
+
+class TestDownloads:
+    """PyG's classes fetch; a stub stands for the network."""
+
+    @pytest.fixture
+    def source(self) -> stored.Stored:
+        from graphveil.datasets.planetoid import SOURCES
+
+        return SOURCES["cora"]
+
+    def test_files_arrive_whole_and_load_finds_them(
+        self, source: stored.Stored, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        origin = raw_root() / source.folder
+        asked: list[str] = []
+
+        def fetching(root: str) -> object:
+            from torch_geometric.datasets import Planetoid
+
+            def download(self: Planetoid) -> None:
+                asked.append(self.name)
+                shutil.copytree(origin, self.raw_dir, dirs_exist_ok=True, copy_function=shutil.copyfile)
+
+            monkeypatch.setattr(Planetoid, "download", download)
+            return source.reader(root)
+
+        online = replace(source, reader=fetching)
+        monkeypatch.delenv("GRAPHVEIL_DATA", raising=False)
+        monkeypatch.setattr("graphveil.datasets._sources", lambda: {"cora": online})
+        monkeypatch.chdir(tmp_path)
+        found = datasets.get("Cora")
+        assert found == cache / "data" / source.folder
+        # Nothing of the scratch folder stays, nor what PyG makes of the raw files.
+        assert [path.name for path in (cache / "data").iterdir()] == ["Planetoid"]
+        assert not list((cache / "data").rglob("processed"))
+        datasets.get("cora")
+        assert asked == ["Cora"]
+        assert online.open("cora", cache / "data")[0].num_nodes == 2_708
+
+    def test_without_a_network_it_says_what_to_run_elsewhere(
+        self, source: stored.Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def offline(_: str) -> object:
+            raise OSError("Name or service not known")
+
+        monkeypatch.setattr("graphveil.datasets._sources", lambda: {"cora": replace(source, reader=offline)})
+        with pytest.raises(MissingData, match="graphveil data get cora --into data") as said:
+            datasets.get("cora", tmp_path / "root")
+        assert f"copy data/{source.folder} to {tmp_path / 'root' / source.folder}" in str(said.value)
+        assert not list((tmp_path / "root").iterdir())
+
+    def test_graphs_that_only_borrow_a_class_are_not_downloaded_by_it(self, tmp_path: Path) -> None:
+        with pytest.raises(Unsupported, match="no class that downloads 'german'"):
+            datasets.get("german", tmp_path)
+
+    def test_what_is_made_on_the_spot_needs_nothing(self, tmp_path: Path) -> None:
+        assert datasets.get("social", tmp_path / "nowhere") is None
+        assert not (tmp_path / "nowhere").exists()

@@ -345,7 +345,9 @@ def test_pyg_data_without_a_part(part: str) -> None:
 @pytest.mark.parametrize(
     ("part", "value", "words"),
     [
-        ("y", torch.rand(40), "y must hold integer class ids"),
+        ("y", torch.full((40,), 0.5), "y row 0 is 0.5, no whole number"),
+        ("y", torch.full((40,), math.inf), "y row 0 is inf, no whole number"),
+        ("y", torch.zeros(40, dtype=torch.cfloat), "y must hold integer class ids"),
         ("y", torch.zeros(40, 1, dtype=torch.long), "flatten"),
         ("x", torch.rand(40), "shape"),
         ("x", torch.rand(40, 2) * 1j, "real"),
@@ -386,6 +388,15 @@ def test_a_view_of_the_same_numbers_is_the_same_graph(form: Callable[[torch.Tens
     assert same(graph, Graph.from_pyg(data))
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.float64])
+def test_whole_numbers_in_floats_are_labels_and_nan_is_none(kind: torch.dtype) -> None:
+    from torch_geometric.data import Data
+
+    data = Data(x=torch.rand(4, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
+    data.y = torch.tensor([0.0, math.nan, 1.0, -1.0], dtype=kind)
+    assert Graph.from_pyg(data).y.tolist() == [0, -1, 1, -1]
+
+
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.bool, torch.uint8])
 def test_features_of_any_width_are_read(kind: torch.dtype) -> None:
     data = small().to_pyg()
@@ -411,7 +422,6 @@ def test_expanded_features_are_written_out() -> None:
         ("x", torch.zeros(40, 2, dtype=torch.uint8).view(torch.bits8), "x cannot be read as torch.float32"),
         ("x", torch.full((40, 2), math.nan), "x row 0, column 0 is nan"),
         ("x", torch.full((40, 2), 1e300, dtype=torch.float64), "x row 0, column 0 is inf"),
-        ("y", torch.zeros(40), r"convert whole numbers with \.long\(\)"),
         ("y", torch.eye(40)[:, :3], r"take argmax\(1\) if it is one-hot"),
         ("y", torch.full((40,), 2**64 - 1, dtype=torch.uint64), "y row 0 is beyond 64-bit integers"),
         ("y", torch.zeros(40, device="meta"), "y is without values"),
@@ -497,7 +507,7 @@ def test_entries_of_a_matrix_add_up(entries: list[Any], words: str | None, clean
         (sp.coo_array((2, 2)), np.ma.array(np.eye(2), mask=np.eye(2)), [0, 1], "masked arrays are not read"),
         (sp.coo_array((2, 2)), np.eye(2).astype("U"), [0, 1], "x must be numeric"),
         (sp.coo_array((2, 2)), np.eye(2), ["a", "b"], "y must be numeric"),
-        (sp.coo_array((2, 2)), np.eye(2), [0.0, 1.0], "y must hold integer class ids"),
+        (sp.coo_array((2, 2)), np.eye(2), [0.0, 0.5], "y row 1 is 0.5, no whole number"),
         (sp.coo_array((2, 2)), np.eye(2), np.array([0, 2**64 - 1], np.uint64), "y row 1 is beyond 64-bit"),
         (sp.coo_array((2, 2)), [[1], [2, 3]], [0, 1], "x must be numeric"),
     ],

@@ -51,7 +51,7 @@ def test_a_release_is_one_line(release: gv.Release) -> None:
 def test_a_plot_needs_matplotlib_and_says_so(release: gv.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingExtra, match="graphveil card --html"):
+    with pytest.raises(MissingExtra, match="graphveil card --format html"):
         release.plot()
 
 

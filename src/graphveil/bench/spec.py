@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import math
@@ -460,7 +461,11 @@ def _locate(path_or_name: str | Path) -> Path:
     if name.endswith(".toml"):
         return Path(name)
     if name not in names():
-        raise InvalidInput(f"unknown experiment {name!r}; give a .toml file or one of: {', '.join(names())}")
+        close = difflib.get_close_matches(name, names())
+        cure = (
+            f"did you mean {', '.join(close)}?" if close else "give a .toml file, or a name from `graphveil bench list`"
+        )
+        raise InvalidInput(f"unknown experiment {name!r}; {cure}")
     return _home() / f"{name}.toml"
 
 

@@ -104,7 +104,19 @@ def by_epsilon(lines: Sequence[KeptLine], shown: Sequence[str], spread: Literal[
 
 
 def board(paths: Sequence[Path], epsilon: float) -> str:
-    """Kept results at one epsilon in Markdown: a table per unit, split and metric, methods against datasets.
+    """Kept results at one epsilon in Markdown: a table per unit, split and metric, methods against datasets."""
+    shown = board_lines(paths, epsilon)
+    groups: dict[str, list[KeptLine]] = {}
+    for line in shown:
+        split = f", split {line.split}" if line.split else ""
+        metric = "" if line.metric == "accuracy" else f", {line.metric}"
+        groups.setdefault(f"**{line.unit} level{split}, ε = {epsilon:g}{metric}**", []).append(line)
+    tables = [f"{title}\n\n{_matrix(mine)}" for title, mine in groups.items()]
+    return "\n\n".join([*tables, _AUDITED] if any(line.audited is not None for line in shown) else tables)
+
+
+def board_lines(paths: Sequence[Path], epsilon: float) -> list[KeptLine]:
+    """The lines that a leaderboard at one epsilon shows.
 
     What was run at one epsilon only, because it spends nothing or protects nothing, is shown at every one, with its
     own.
@@ -117,13 +129,7 @@ def board(paths: Sequence[Path], epsilon: float) -> str:
     if all(line.free for line in shown):
         known = ", ".join(f"{value:g}" for value in sorted({line.epsilon for line in found if not line.free}))
         raise InvalidInput(f"no result at epsilon {epsilon:g}; there are results at: {known or 'none that spends any'}")
-    groups: dict[str, list[KeptLine]] = {}
-    for line in shown:
-        split = f", split {line.split}" if line.split else ""
-        metric = "" if line.metric == "accuracy" else f", {line.metric}"
-        groups.setdefault(f"**{line.unit} level{split}, ε = {epsilon:g}{metric}**", []).append(line)
-    tables = [f"{title}\n\n{_matrix(mine)}" for title, mine in groups.items()]
-    return "\n\n".join([*tables, _AUDITED] if any(line.audited is not None for line in shown) else tables)
+    return shown
 
 
 def _matrix(lines: Sequence[KeptLine]) -> str:

@@ -9,11 +9,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphveil.cli import bench, card, check, data, evidence, ledger, pages, show, train
+from graphveil.cli import bench, check, data, evidence, ledger, pages, show, train
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     # What an error leaves in local variables may be private data.
     pretty_exceptions_show_locals=False,
     help="Private graph learning with proofs.",
@@ -35,7 +34,7 @@ def _options(
     pass
 
 
-for family in (show, check, train, card, evidence, pages):
+for family in (show, check, train, evidence, pages):
     app.add_typer(family.app)
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")

@@ -139,8 +139,12 @@ def bench_markdown(
 def bench_board(
     results: KeptFiles,
     epsilon: Annotated[float, typer.Option(help="The epsilon at which methods are compared.")] = 4.0,
+    as_json: AsJson = False,
 ) -> None:
     """Print kept results as a leaderboard: per unit and split, methods against datasets."""
-    from graphveil.bench.table import board
+    from graphveil.bench.table import board, board_lines
 
-    say(board(results, epsilon))
+    if as_json:
+        print_json([{"label": line.full_label, **line.model_dump()} for line in board_lines(results, epsilon)])
+    else:
+        say(board(results, epsilon))

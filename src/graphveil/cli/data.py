@@ -11,7 +11,31 @@ from graphveil.cli.graphs import graph_of
 from graphveil.cli.options import App, AsJson, PackGraphOptions, Quiet, grouped
 from graphveil.cli.output import print_json, progress, say
 
-app = App(no_args_is_help=True, help="Your data on disk: pack a graph that memory cannot hold.")
+app = App(no_args_is_help=True, help="Data on disk: pack a graph that memory cannot hold, download a dataset.")
+
+
+@app.command("get")
+def data_get(
+    dataset: Annotated[str, typer.Argument(help="Name of a dataset; `graphveil datasets` lists them.")],
+    into: Annotated[
+        Path | None, typer.Option(help="Root of the raw files; default: GRAPHVEIL_DATA, else a folder of the cache.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a public dataset by PyTorch Geometric's own classes. The only command that uses a network.
+
+    Without a network it says what to run elsewhere, and where to put the files.
+    """
+    from graphveil.datasets import get
+
+    found = get(dataset, into)
+    if as_json:
+        print_json({"dataset": dataset.lower(), "folder": None if found is None else str(found)})
+    elif found is None:
+        say(f"{dataset} is made on the spot and needs no files; use it by its name")
+    else:
+        named = "" if into is None else f"; use it with GRAPHVEIL_DATA={into}"
+        say(f"{dataset}: {found}{named}")
 
 
 @app.command("pack")

@@ -39,6 +39,7 @@ def verify(
     release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
     *,
     source: EvidenceGraphOptions,
+    as_json: AsJson = False,
 ) -> None:
     """Check a release: its hashes, card and arithmetic; with the graph, that its plan is the method's own.
 
@@ -49,15 +50,22 @@ def verify(
     given = source.names_private or source.names_public
     graph = graph_of(source) if given else None
     found = gv.verify(release, graph)
+    certificate = found.certificate
+    others = () if graph is None else certificate.ancestry[1:]
+    elsewhere = [one.provenance.dataset for one in others if graph is not None and one.differences(graph)]
+    if as_json:
+        checked = ["hashes", "card", "arithmetic", *(["plan"] if given else [])]
+        said = {"verified": checked, "not_made_again": elsewhere, "warnings": certificate.warnings()}
+        print_json({**said, "certificate": certificate.describe()})
+        return
     say(found.card())
     say(
         "verified: hashes, card, arithmetic and plan agree"
         if given
         else "verified: hashes, card and arithmetic agree; name the graph of the training to check the plan too"
     )
-    for parent in found.certificate.ancestry[1:]:
-        if graph is not None and parent.differences(graph):
-            say(f"not made again: the plan on {parent.provenance.dataset!r}, which it descends from")
+    for dataset in elsewhere:
+        say(f"not made again: the plan on {dataset!r}, which it descends from")
 
 
 @app.command(cls=MethodCommand, epilog=HYPER)

@@ -33,9 +33,21 @@ def private_graph(
     import graphveil as gv
     from graphveil.datasets.source import drawn
 
-    if sum(each is not None for each in (given.dataset, given.edges, given.packed)) != 1:
-        raise gv.InvalidInput("name one dataset, or give your own graph with --edges and --nodes, or with --packed")
+    named = [each for each in (given.dataset, given.edges, given.packed) if each is not None]
+    if len(named) != 1:
+        found = f"; {' and '.join(map(str, named))} are {len(named)} graphs" if named else ""
+        wanted = "name one dataset, or give your own graph with --edges and --nodes, or with --packed"
+        raise gv.InvalidInput(
+            f"--nodes needs --edges, a table with the columns source and target: {wanted}"
+            if given.nodes is not None and not named
+            else f"{wanted}{found}"
+        )
     if given.dataset is not None:
+        if given.dataset.lower() not in gv.datasets.names() and Path(given.dataset).exists():
+            raise gv.InvalidInput(
+                f"{given.dataset} is a file or a folder, not the name of a dataset: give your own graph with --edges "
+                "and --nodes, or a packed one with --packed"
+            )
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
     graph = _own_graph(given, schema)
     unlabelled = labels_are_public and bool((graph.y < 0).all())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ class MethodCommand(OnceCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
-        if not {"--help"} & set(args):
+        if not (ctx.resilient_parsing or {"--help"} & set(args)):
             args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
         return super().parse_args(ctx, args)
 
@@ -29,6 +31,8 @@ class UnitCommand(MethodCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the flagship's name first where no name is given."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         from graphveil import core, datasets, discover
 
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
@@ -51,13 +55,20 @@ def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[st
         flag, _, value = word.partition("=")
         if flag not in known or flag in options:
             if flag.startswith("--") and flag not in options and name is not None:
-                raise core.InvalidInput(f"no option {flag}; hyper-parameters of {name}: {', '.join(known)}")
+                raise core.InvalidInput(_unknown(flag, name, known, options))
             rest.append(word)
         elif known[flag] in given:
             raise core.InvalidInput(f"{flag} is given twice; give it once")
         else:
             given[known[flag]] = value or next(words, "")
     return rest, given
+
+
+def _unknown(flag: str, name: str, known: Iterable[str], options: Iterable[str]) -> str:
+    """What to say of an option that neither the command nor the method has."""
+    close = difflib.get_close_matches(flag, [*known, *options])
+    cure = f"; did you mean {', '.join(close)}?" if close else ""
+    return f"no option {flag}{cure or ';'} hyper-parameters of {name}: {', '.join(known)}"
 
 
 def build_method(name: str, given: dict[str, str]) -> Method:
@@ -78,4 +89,5 @@ def converted(text: str, wanted: type, key: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         return wanted(text)
     except (KeyError, ValueError):
-        raise InvalidInput(f"--{key.replace('_', '-')} takes a value of type {wanted.__name__}, got {text!r}") from None
+        kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(wanted, wanted.__name__)
+        raise InvalidInput(f"--{key.replace('_', '-')} takes {kind}, got {text!r}") from None

@@ -10,7 +10,7 @@ import typer
 
 from graphveil.cli.graphs import private_graph
 from graphveil.cli.options import App, AsJson, LedgerGraphOptions, Unit, grouped
-from graphveil.cli.output import print_rows, require_files, say
+from graphveil.cli.output import print_json, print_rows, require_files, say
 
 app = App(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 
@@ -27,6 +27,7 @@ def ledger_open(
         Path | None,
         typer.Option(help="Release by whose names `infer` will read the tables, which need no labels then."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Give a dataset its budget, once."""
     import graphveil as gv
@@ -34,7 +35,10 @@ def ledger_open(
     require_files(None, path)
     graph = private_graph(source, source.split, None if like is None else gv.load(like).schema)
     gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
-    say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
+    if as_json:
+        print_json({"ledger": str(path), "dataset": graph.name, "unit": unit, "epsilon": epsilon, "delta": delta})
+    else:
+        say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
 
 
 @app.command("show")

@@ -7,7 +7,8 @@ A field that is not `Annotated` is no option: a narrower group fixes what its co
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -22,12 +23,44 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Callable[..., Any])
 
+
+def known_methods() -> list[str]:
+    """For a shell that completes words: read off the folder, since nobody waits for torch while typing."""
+    from importlib.resources import files
+
+    return [file.name[:-3] for file in files("graphveil.methods").iterdir() if re.fullmatch(r"[a-z]\w*\.py", file.name)]
+
+
+def completed(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What a shell offers for the beginning of a word."""
+    return lambda incomplete: sorted(name for name in known() if name.startswith(incomplete.lower()))
+
+
+def _units() -> list[str]:
+    return ["edge", "node", "features", "label"]
+
+
 FlagshipName = Annotated[
-    str, typer.Argument(metavar="[METHOD]", help="Name of a method; without it, the flagship of the unit.")
+    str,
+    typer.Argument(
+        metavar="[METHOD]",
+        help="Name of a method; without it, the flagship of the unit.",
+        autocompletion=completed(known_methods),
+    ),
 ]
-MethodName = Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.")]
+MethodName = Annotated[
+    str,
+    typer.Argument(
+        metavar="METHOD",
+        help="Name of a method; `graphveil methods` lists them.",
+        autocompletion=completed(known_methods),
+    ),
+]
 Directed = Annotated[bool, typer.Option("--directed", help="Edges have a direction.")]
-Unit = Annotated[str, typer.Option(help="Who is protected: edge, node, features or label.")]
+Unit = Annotated[
+    str,
+    typer.Option(help="Who is protected: edge, node, features or label.", autocompletion=completed(_units)),
+]
 Reading = Annotated[str, typer.Option(help="Whose proof is charged: sound or published.")]
 Threshold = Annotated[
     str | None, typer.Option(metavar="CLASS=CHANCE", help="Name a class from this chance on: fraud=0.2.")
@@ -42,6 +75,9 @@ class OnceCommand(typer.core.TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As usual; an option that may be repeated says so."""
+        # A shell that completes words asks about a line that is half typed.
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         from graphveil.core import InvalidInput
 
         _, _, order = self.make_parser(ctx).parse_args([*args])

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import App, Quiet
-from graphveil.cli.output import progress, require_files, say
+from graphveil.cli.options import App, AsJson, Quiet
+from graphveil.cli.output import print_json, progress, require_files, say
 
 app = App()
 
@@ -22,6 +22,7 @@ def report(
     spec: Annotated[
         str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
     from graphveil.core import InvalidInput
@@ -31,10 +32,39 @@ def report(
 
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
-    made = page(read(records, spec))
+    found = read(records, spec)
+    made = page(found).encode()
     require_files(None, out)
-    write_file(out, made.encode())
-    say(f"{out}: {len(made.encode()) / 1e6:.1f} MB")
+    write_file(out, made)
+    if as_json:
+        print_json({"file": str(out), "bytes": len(made), "records": found.titles()})
+    else:
+        say(f"{out}: {len(made) / 1e6:.1f} MB")
+
+
+@app.command()
+def card(
+    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
+    format: Annotated[
+        str,
+        typer.Option(help="text, html (a page), registry (JSON, for a registry), huggingface (README.md) or markdown."),
+    ] = "text",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: print it.")] = None,
+) -> None:
+    """Show what a release promises, as officers file it. It is checked first; what only you know is left blank."""
+    import graphveil as gv
+    from graphveil.core import parse
+    from graphveil.report.filings import Filing, filed
+    from graphveil.runtime.folders import write_file
+
+    form = parse(Filing, format, "format")
+    require_files(release, out)
+    made = filed(gv.verify(release), form)
+    if out is None:
+        say(made)
+    else:
+        write_file(out, f"{made}\n".encode())
+        say(f"written to {out}")
 
 
 @app.command()

@@ -10,9 +10,10 @@ from typing import Any
 
 from graphveil.core import InvalidInput
 from graphveil.datasets.source import TWO_GRAPHS, DatasetSource, drawn
+from graphveil.datasets.stored import download_root
 from graphveil.graph.graph import Graph
 
-__all__ = ["describe", "load", "names", "num_nodes", "require_split"]
+__all__ = ["describe", "get", "load", "names", "num_nodes", "require_split"]
 
 _TWO_GRAPHS = {"computers": (2500, 3000, 3000), "rutgers89": (10_010, 8009, 2002), "credit": (10_818, 7500, 7500)}
 """Private, query and test nodes of PrivGNN's paper (Olatunji et al. 2023, Table 11 and appendix F).
@@ -34,13 +35,8 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
     graphs with the public one in the private one's place.
     `root` holds the raw files (default: GRAPHVEIL_DATA); `seed` draws the split, never the graph.
     """
-    sources = _sources()
-    key = name.lower()
-    if key not in sources:
-        close = difflib.get_close_matches(key, sources) or sources
-        raise InvalidInput(f"unknown dataset {name!r}; did you mean {', '.join(close)}?")
+    key, source = _named(name)
     require_split(key, split)
-    source = sources[key]
     if split in TWO_GRAPHS:
         half = source.nodes // 2
         sizes = _TWO_GRAPHS.get(key, (half, (source.nodes - half) // 2, (source.nodes - half) // 2))
@@ -50,6 +46,26 @@ def load(name: str, *, root: str | Path | None = None, split: str = "random", se
     if split == "public" and public is not None:
         return public(seed)
     return drawn(graph, split, seed)
+
+
+def get(name: str, into: str | Path | None = None) -> Path | None:
+    """Download the raw files of `name` by PyG's own classes, and say where they are; None if it needs none.
+
+    into: the root, default GRAPHVEIL_DATA, else a folder of the cache, where `load` finds them.
+    """
+    key, source = _named(name)
+    return source.fetch(key, download_root() if into is None else Path(into).expanduser())
+
+
+def _named(name: str) -> tuple[str, DatasetSource]:
+    """The dataset called `name` in any case, or an error that suggests one."""
+    sources = _sources()
+    key = name.lower()
+    if key not in sources:
+        close = difflib.get_close_matches(key, sources)
+        cure = f"did you mean {', '.join(close)}?" if close else "`graphveil datasets` lists them"
+        raise InvalidInput(f"unknown dataset {name!r}; {cure}")
+    return key, sources[key]
 
 
 def require_split(name: str, split: str) -> None:

@@ -26,6 +26,8 @@ def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[Spli
         folder=f"{folder}/raw",
         files=("facebook.npz",),
         reader=read,
+        # The class would fetch the graph that it is named after.
+        downloads=False,
     )
 
 

@@ -42,6 +42,10 @@ class DatasetSource(ABC):
     def open(self, name: str, root: str | Path | None) -> tuple[Graph, PublicSplit | None]:
         """The graph without a split, and its public split if it has one."""
 
+    @abstractmethod
+    def fetch(self, name: str, into: Path) -> Path | None:
+        """Bring what it needs below the folder `into`, and say where; None where nothing has to be on disk."""
+
 
 @dataclass(frozen=True)
 class Generated(DatasetSource):
@@ -62,6 +66,10 @@ class Generated(DatasetSource):
         """Make it."""
         graph, split = self.make(), self.public
         return graph, None if split is None else lambda seed: split(graph, seed)
+
+    def fetch(self, name: str, into: Path) -> Path | None:  # noqa: ARG002
+        """Nothing has to be on disk."""
+        return None
 
 
 def drawn(graph: Graph, split: str, seed: int) -> Graph:

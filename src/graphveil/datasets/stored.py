@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from graphveil.core import ROLES, InvalidInput, MissingData
+from graphveil.core import ROLES, InvalidInput, MissingData, Unsupported
 from graphveil.datasets.source import DatasetSource, PublicSplit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
@@ -36,19 +37,35 @@ Reader = Callable[[str], Any]
 
 
 def find_root(root: str | Path | None = None) -> Path:
-    """The data folder: the argument, else GRAPHVEIL_DATA, else `shared/data` beside here or the checkout."""
+    """The data folder: the argument, else GRAPHVEIL_DATA, else `shared/data` beside here or the checkout.
+
+    Else the folder that downloads go to.
+    """
     given = root if root is not None else os.environ.get("GRAPHVEIL_DATA")
-    beside = [Path.cwd().parent / "shared" / "data", Path(__file__).parents[4] / "shared" / "data"]
+    beside = [Path.cwd().parent / "shared" / "data", Path(__file__).parents[4] / "shared" / "data", download_root()]
     for folder in beside if given is None else [Path(given).expanduser()]:
         if folder.is_dir():
             return folder.resolve()
     looked = f"there is no folder {given}" if given is not None else "no data folder is known"
-    raise MissingData(f"{looked}; set GRAPHVEIL_DATA to the root that holds the raw datasets, or pass root=")
+    raise MissingData(
+        f"{looked}; set GRAPHVEIL_DATA to the root that holds the raw datasets, pass root=, or download with "
+        "`graphveil data get NAME`"
+    )
+
+
+def download_root() -> Path:
+    """Where downloads go unless somebody says: GRAPHVEIL_DATA, else a folder of the cache."""
+    given = os.environ.get("GRAPHVEIL_DATA")
+    return _cache_path() / "data" if given is None else Path(given).expanduser()
+
+
+def _cache_path() -> Path:
+    return Path(os.environ.get("GRAPHVEIL_CACHE", "~/.cache/graphveil")).expanduser()
 
 
 def cache_folder() -> Path:
     """Where opened datasets are kept: GRAPHVEIL_CACHE, else ~/.cache/graphveil."""
-    folder = Path(os.environ.get("GRAPHVEIL_CACHE", "~/.cache/graphveil")).expanduser()
+    folder = _cache_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -61,7 +78,7 @@ class Stored(DatasetSource):
     """Raw files in `folder` below the root, and the PyG class that reads them.
 
     Self-loops and duplicate arcs in the raw data are dropped; features are as stored. public_reads_labels: the public
-    split was drawn by looking at labels.
+    split was drawn by looking at labels. downloads: the PyG class fetches these very files where they are missing.
     """
 
     folder: str
@@ -69,6 +86,7 @@ class Stored(DatasetSource):
     reader: Reader
     undirected: bool = True
     public_reads_labels: bool = False
+    downloads: bool = True
 
     def present(self, root: str | Path | None) -> bool:
         """Whether every raw file is there."""
@@ -91,13 +109,39 @@ class Stored(DatasetSource):
         roles = arrays["roles"]
         return graph, (lambda seed: _public(graph, roles, seed, self.public_reads_labels)) if len(roles) else None
 
+    def fetch(self, name: str, into: Path) -> Path | None:
+        """Download the raw files by PyG's own class, all of them or none, and read them once to see that they fit."""
+        if self.present(into):
+            return into / self.folder
+        if not self.downloads:
+            raise Unsupported(
+                f"PyG has no class that downloads {name!r}: put {', '.join(self.files)} into {into / self.folder}"
+            )
+        try:
+            into.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=into) as scratch:
+                self.reader(scratch)
+                target = into / self.folder
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                os.replace(Path(scratch, self.folder), target)
+        # A missing network, a full disk, an answer that is no dataset: each class and library has errors of its own.
+        except Exception as error:
+            raise MissingData(
+                f"{name} could not be downloaded ({type(error).__name__}: {error}); on a machine with a network run "
+                f"`graphveil data get {name} --into data`, and copy data/{self.folder} to {into / self.folder}"
+            ) from error
+        self.open(name, into)
+        return target
+
     def _raw_files(self, base: Path) -> list[Path]:
         raw = [base / self.folder / file for file in self.files]
         absent = [path.name for path in raw if not path.is_file()]
         if absent:
             raise MissingData(
                 f"{base / self.folder} lacks {', '.join(absent)}; "
-                "GRAPHVEIL_DATA (or root=) must point to the root that holds the raw datasets"
+                "GRAPHVEIL_DATA (or root=) must point to the root that holds the raw datasets; `graphveil data get` "
+                "downloads most of them"
             )
         return raw
 

@@ -75,7 +75,9 @@ class Arcs:
         """No node points at itself."""
         loops = np.flatnonzero(self.sources == self.targets)
         if loops.size:
-            raise InvalidInput(f"{self.at(int(loops[0]))}: self-loop; remove it or pass clean=True")
+            raise InvalidInput(
+                f"{self.at(int(loops[0]))}: self-loop; remove it, or clean the table (--clean, clean=True)"
+            )
 
     def require_distinct(self, keys: Ids) -> None:
         """No two rows share a key."""
@@ -87,7 +89,9 @@ class Arcs:
         repeats = order[1:][keys[order[1:]] == keys[order[:-1]]]
         row = int(repeats.min())
         first = int(np.flatnonzero(keys == keys[row])[0])
-        raise InvalidInput(f"{self.at(row)}: duplicate of {self.where} {first}; list it once or pass clean=True")
+        raise InvalidInput(
+            f"{self.at(row)}: duplicate of {self.where} {first}; list it once, or clean the table (--clean, clean=True)"
+        )
 
     def is_symmetric(self) -> bool:
         """Whether every arc is listed in both directions, however often."""

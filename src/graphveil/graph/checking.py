@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from graphveil.core import Adjacency, InvalidInput, Unit, parse
 from graphveil.graph.arcs import Arcs, Ids
-from graphveil.graph.columns import class_names, classes_of, edge_columns, kept_columns, masks_of, node_ids, places
+from graphveil.graph.columns import (
+    class_names,
+    classes_of,
+    edge_columns,
+    kept_columns,
+    masks_of,
+    no_column,
+    node_ids,
+    places,
+)
 from graphveil.graph.encoding import (
     Declared,
     encoded_columns,
@@ -104,6 +113,8 @@ def check(
     if drop:
         found.remarks.append(f"dropped columns of the node table: {listed(drop)}")
     ids = _check_ids(table, id, found)
+    if ids is None and {"source", "target"} <= set(table):
+        return found  # An edge table: what else its columns lack as a node table helps nobody.
     _check_labels(table, label, schema, found)
     if split in table:
         with found.noted():
@@ -127,7 +138,7 @@ def check(
 def _check_ids(table: Table, id: str, found: Findings) -> Any:
     """The ids as text, or None if they cannot be used."""
     if id not in table:
-        found.problems.append(f"nodes: no column {id!r} with the ids; the columns are {listed(list(table))} (--id)")
+        found.problems.append(no_column(id, "id", list(table)))
         return None
     try:
         return node_ids(table[id])
@@ -138,9 +149,8 @@ def _check_ids(table: Table, id: str, found: Findings) -> Any:
 
 def _check_labels(table: Table, label: str, schema: Schema | None, found: Findings) -> None:
     if label not in table:
-        words = f"nodes: no column {label!r} with the labels; the columns are {listed(list(table))} (--label)"
         (found.problems if schema is None else found.remarks).append(
-            words if schema is None else "no labels: all nodes speak by belief"
+            no_column(label, "label", list(table)) if schema is None else "no labels: all nodes speak by belief"
         )
         return
     with found.noted():

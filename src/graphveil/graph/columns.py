@@ -54,6 +54,12 @@ def kept_columns(drop: Sequence[str], what: str) -> Pick:
     return kept
 
 
+def no_column(name: str, holds: str, names: Sequence[str]) -> str:
+    """What to say where the node table lacks a column; one of edges has two columns that tell."""
+    said = f"nodes: no column {name!r} with the {holds}s; the columns are {shown(', '.join(names))} (--{holds})"
+    return f"{said}; it looks like the edge table: are the two swapped?" if {"source", "target"} <= {*names} else said
+
+
 def read_edges(
     edges: str | Path | NDArray[Any] | Table,
     ids: Any,
@@ -157,7 +163,7 @@ def classes_of(column: Any, where: str, classes: Sequence[int] | Sequence[str] |
     texts, codes = _labels(column, where)
     names = [str(name) for name in (_names(texts, codes, where) if classes is None else classes)]
     if classes is None and not names:
-        raise InvalidInput(f"{where}: no label at all; at least one node must have one")
+        raise InvalidInput(f"{where.removesuffix(' row')}: no label at all; at least one node must have one")
     if len(set(names) - set(_NONE)) != len(names):
         raise InvalidInput(f"classes must be distinct, and neither empty nor -1; got {shown(', '.join(names))}")
     places = {name: place for place, name in enumerate(names)} | dict.fromkeys(_NONE, UNLABELLED)

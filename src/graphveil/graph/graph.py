@@ -302,9 +302,17 @@ class Graph:
         whatever theirs is here, and labels may be missing.
         """
         # Arrow is loaded where tables are read: training needs none.
-        from graphveil.graph.columns import class_names, classes_of, kept_columns, masks_of, node_ids, read_edges
+        from graphveil.graph.columns import (
+            class_names,
+            classes_of,
+            kept_columns,
+            masks_of,
+            no_column,
+            node_ids,
+            read_edges,
+        )
         from graphveil.graph.encoding import encoded_columns, feature_columns, read_declared
-        from graphveil.graph.tables import read_table, shown
+        from graphveil.graph.tables import read_table
 
         if encode not in (None, "auto"):
             raise InvalidInput(f"unknown encode={encode!r}; use auto, or declare columns with categories")
@@ -316,9 +324,9 @@ class Graph:
         id, label = id or known.id, label or known.label
         dates = any(each is not None for each in (encode, categories, schema))
         table = read_table(nodes, "nodes", kept_columns(drop, "nodes"), encoding, dates)
-        for column in (id, label) if classes is None and schema is None else (id,):
+        for holds, column in {"id": id, **({"label": label} if classes is None and schema is None else {})}.items():
             if column not in table:
-                raise InvalidInput(f"nodes: no column {column!r}; the columns are {shown(', '.join(table))}")
+                raise InvalidInput(no_column(column, holds, list(table)))
         ids = node_ids(table[id])
         arcs = (
             Arcs.none(len(ids))

@@ -109,7 +109,9 @@ def _read_csv(path: Path, pick: Pick, encoding: str) -> dict[str, Any]:
     delimiter = _delimiter(raw)
     header = _header(raw, path.name, delimiter)
     names = [name.strip() for name in header]
-    if not all(names) or not names or len(set(names)) != len(names):
+    if not names:
+        raise InvalidInput(f"{path.name} is empty; the first line must name every column")
+    if not all(names) or len(set(names)) != len(names):
         raise InvalidInput(
             f"{path.name}: the first line must name every column once, got {shown(names)}; "
             "with pandas, write it with to_csv(index=False)"

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import InvalidInput, MissingExtra
+from graphveil.core import UNLABELLED, InvalidInput, MissingExtra
 from graphveil.graph.arcs import Arcs, arcs_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ def _cast(tensor: Tensor, dtype: torch.dtype, what: str) -> Tensor:
         raise InvalidInput(f"{what} cannot be read as {dtype}: {error}") from None
 
 
+def is_pyg(value: Any) -> bool:
+    """Whether it is data of PyTorch Geometric, which is not imported to find out: training needs none of it."""
+    return any(kind.__module__.startswith("torch_geometric.data") for kind in type(value).__mro__)
+
+
 def real_features(value: Any) -> Tensor:
     """Real numbers [n, d] as float32."""
     tensor = as_tensor(value, "x")
@@ -70,18 +75,31 @@ def real_features(value: Any) -> Tensor:
 
 
 def class_ids(value: Any) -> Tensor:
-    """Class ids [n] as int64."""
+    """Class ids [n] as int64. As in tables, whole numbers in floats are labels, and NaN is none."""
     tensor = as_tensor(value, "y")
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dim() != 1:
+    if tensor.is_complex() or tensor.dim() != 1:
         cure = "flatten it" if tensor.dim() != 2 or tensor.shape[1] == 1 else "take argmax(1) if it is one-hot"
         raise InvalidInput(
-            f"y must hold integer class ids of shape [n], got {tensor.dtype} {list(tensor.shape)}; "
-            f"convert whole numbers with .long(), and {cure}"
+            f"y must hold integer class ids of shape [n], got {tensor.dtype} {list(tensor.shape)}; {cure}"
         )
-    y = _cast(tensor, torch.int64, "y")
+    y = _cast(_whole_numbers(tensor) if tensor.is_floating_point() else tensor, torch.int64, "y")
     if not tensor.dtype.is_signed and bool((y < 0).any()):
         raise InvalidInput(f"y row {int((y < 0).nonzero()[0])} is beyond 64-bit integers; number the classes 0, 1, ...")
     return y
+
+
+def _whole_numbers(y: Tensor) -> Tensor:
+    """Floats [n] as doubles that are whole, -1 where there is NaN; doubles hold each of them up to 2^53."""
+    wide = _cast(y, torch.float64, "y")
+    filled = torch.where(wide.isnan(), float(UNLABELLED), wide)
+    broken = ((filled != filled.round()) | (filled.abs() > 2**53)).nonzero()
+    if len(broken):
+        row = int(broken[0])
+        raise InvalidInput(
+            f"y row {row} is {filled[row].item()}, no whole number; labels name classes: number them 0, 1, ..., with "
+            "-1 or NaN for no label"
+        )
+    return filled
 
 
 def role_mask(value: Any, role: str) -> Tensor:

@@ -94,7 +94,10 @@ class Ledger:
         with self._file.written("No budget was opened.") as (book, append):
             budget = self._budgets(book).get(book.known(content))
             if budget is not None:
-                raise InvalidInput(f"{graph.name!r} already has a budget ({budget.adjacency}); budgets are opened once")
+                raise InvalidInput(
+                    f"{graph.name!r} already has a budget ({budget.adjacency}); budgets are opened once: `graphveil "
+                    "ledger show` says what is left of it"
+                )
             append(line(book))
 
     def reserve(self, graph: Graph, plan: Plan, method: str = "") -> str:

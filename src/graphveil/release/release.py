@@ -126,7 +126,7 @@ class Release:
             import matplotlib.pyplot as plt
         except ImportError:
             raise MissingExtra(
-                "matplotlib is not installed; install it, or use `graphveil card --html FILE`, which draws the same"
+                "matplotlib is not installed; install it, or use `graphveil card --format html`, which draws the same"
             ) from None
         drawn = plt.subplots(figsize=(4.5, 4.5))[1] if axes is None else axes
         promise = self.certificate.promises[0]
@@ -315,6 +315,8 @@ def audited(method: Method, plan: Plan) -> str:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
+    if (folder / "graph.json").is_file():
+        raise InvalidInput(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load")
     contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
     described = parse_json(contents["release.json"], READABLE)
     try:

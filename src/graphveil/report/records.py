@@ -123,6 +123,10 @@ def _add(found: Records, title: str, file: Path) -> None:
     held = kept.read_json(file)
     if isinstance(held, dict) and {"task", "schema_version"} <= held.keys():
         raise InvalidInput(f"{file} is one record of `bench run`; give its folder, and --spec NAME")
+    if isinstance(held, dict) and ({"method", "certificate"} <= held.keys() or "sha256" in held):
+        raise InvalidInput(
+            f"{file} is part of a release, and a report is of results; `graphveil card` tells of a release"
+        )
     try:
         if isinstance(held, dict) and "rulings" in held:
             found.courts[title] = Court.rebuild(held)

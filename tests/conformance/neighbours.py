@@ -26,11 +26,13 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.occurrences import occurrences
+from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.mechanisms.renyi import MomentsCurve, RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.settling import Settling, Unsettled
+from graphveil.mechanisms.staged_response import StagedResponse
 from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.nn.aggregate import NeighbourSums
@@ -271,6 +273,10 @@ class Probe(Session):
             return max(subgraph_move(step.act, query, self.here, self.there, each) for each in coins)
         if isinstance(step.act, FlippedEdges | TopPairs):
             return answers_move(step, step.act, query, self.here, self.there)
+        if isinstance(step.act, StagedResponse):
+            return staged_move(step, query, self.here, self.there)
+        if isinstance(step.act, OneBit):
+            return bits_move(step, query, self.here, self.there)
         if isinstance(step.act, PriorResponse):
             return said_move(step, query, self.here, self.there)
         if isinstance(step.act, Settling):
@@ -348,6 +354,32 @@ def said_move(step: Step, query: Query, here: Sealed, there: Sealed) -> float:
         return math.inf
     assert step.claim == step.act.curve(1)
     return float((asked[0].truths != asked[1].truths).sum())
+
+
+def staged_move(step: Step, query: Query, here: Sealed, there: Sealed) -> float:
+    """The same; infinite too if others are asked first, or what they say leads to other candidates."""
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    first, second = asked
+    if not torch.equal(first.stage, second.stage):
+        return math.inf
+    for said in (torch.full_like(first.stage, -1), torch.where(first.stage == 0, first.truths.clamp(min=0), -1)):
+        if not torch.equal(first.candidates(said), second.candidates(said)):
+            return math.inf
+    assert step.claim == step.act.curve(1)
+    return float((first.truths != second.truths).sum())
+
+
+def bits_move(step: Step, query: Query, here: Sealed, there: Sealed) -> float:
+    """How many records say another bit, as a share of those charged."""
+    asked = []
+    for sealed in (here, there):
+        with sealed.opened():
+            asked.append(query(sealed))
+    assert step.claim == step.act.curve(1)
+    return float((asked[0] != asked[1]).sum())
 
 
 def rows_move(step: Step, query: Query, here: Sealed, there: Sealed, uses: int, coins: int) -> float:

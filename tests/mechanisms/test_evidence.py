@@ -29,12 +29,14 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
+from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.mechanisms.sml import Sml
+from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums
@@ -92,6 +94,18 @@ def votes(yes: Any) -> torch.Tensor:
     return torch.tensor([[0, 0, 1, 2, 1 if yes else 0]])
 
 
+def staged(yes: Any, changed: int) -> Stages:
+    """Two records in two stages; the second may choose what the first said, and the class after that."""
+    truths = torch.tensor([2, 1])
+    truths[changed] = 2 if yes else 0
+
+    def candidates(said: torch.Tensor) -> torch.Tensor:
+        following = torch.stack([said[0], (said[0] + 1) % 3]).clamp(min=0)
+        return torch.ones(2, 3).bool() if said[0] < 0 else torch.zeros(2, 3).bool().index_fill(1, following, True)
+
+    return Stages(truths, torch.tensor([0, 1]), candidates)
+
+
 CANDIDATES = torch.tensor([[True, False, True], [True, True, True]])
 EXACT: list[tuple[Mechanism, Query, int | None]] = [
     (Gaussian(1.0), moved, None),
@@ -104,6 +118,9 @@ EXACT: list[tuple[Mechanism, Query, int | None]] = [
     (RandomisedResponse(1.0, 4), lambda yes: torch.tensor([2 if yes else 0, 1]), None),
     (PriorResponse(1.0, 3), lambda yes: Choices(torch.tensor([2 if yes else 0, 1]), CANDIDATES), None),
     (PriorResponse(0.5, 3), lambda yes: Choices(torch.tensor([1, 2 if yes else -1]), CANDIDATES), None),
+    (StagedResponse(1.0, 3), partial(staged, changed=0), None),
+    (StagedResponse(0.7, 3), partial(staged, changed=1), None),
+    (OneBit(1.5), lambda yes: torch.tensor([0.8 if yes else -0.3, 0.1]), None),
     (FlippedEdges(1.0), lambda yes: Asked(joined(yes), 0.7), None),
     (FlippedEdges(0.5, undirected=False), lambda yes: Asked(joined(yes), 1.0), None),
     (NoisyMax(0.5, 3), posteriors, None),

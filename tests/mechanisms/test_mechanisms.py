@@ -33,11 +33,13 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSam
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.noisy_votes import NoisyVotes
+from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
+from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
@@ -80,6 +82,10 @@ def world_of(act: Mechanism) -> World | None:
         rows = torch.full((moved, 1), 1e3 * act.clip)
         none = torch.zeros(1, 1)
         return World(_repeated(act, lambda _: wrap(rows)), _repeated(act, lambda _: wrap(none)), act.curve(moved))
+    if isinstance(act, StagedResponse):
+        return World(_told(act, 0), _told(act, 1), act.curve(1))
+    if isinstance(act, OneBit):
+        return World(_bits(act, 1e3), _bits(act, -1e3), act.curve(1))
     if isinstance(act, PriorResponse):
         return World(_said(act, 0), _said(act, 1), act.curve(1))
     if isinstance(act, RandomisedResponse):
@@ -225,6 +231,28 @@ def _said(act: PriorResponse, truth: int) -> Callable[[int, Stream], Floats]:
     return draw
 
 
+def _told(act: StagedResponse, truth: int) -> Callable[[int, Stream], Floats]:
+    """Half of the records are asked first, among all; the others among the first two categories, as in `_said`."""
+
+    def draw(runs: int, source: Stream) -> Floats:
+        stage = torch.arange(2 * runs) % 2
+        few = torch.arange(act.categories) < 2
+        asked = Stages(torch.full((2 * runs,), truth), stage, lambda said: few.expand(2 * runs, -1) | (said < 0).all())
+        out = act.apply(NOTHING, lambda _: asked, source)[1::2, 0]
+        return ((out == 0).double() - (out == 1).double()).numpy()
+
+    return draw
+
+
+def _bits(act: OneBit, value: float) -> Callable[[int, Stream], Floats]:
+    """Values far beyond the range: the mechanism itself must cut them."""
+
+    def draw(runs: int, source: Stream) -> Floats:
+        return act.apply(NOTHING, lambda _: torch.full((runs,), value), source).double().numpy()
+
+    return draw
+
+
 def _answers(act: RandomisedResponse, truth: int) -> Callable[[int, Stream], Floats]:
     """+1 where the answer speaks for world 0, -1 where it speaks for world 1."""
 
@@ -347,7 +375,8 @@ def margin(runs: int, epsilon: float) -> float:
 
 def affordable(act: Mechanism, runs: int) -> int:
     """Where one release holds all runs, more of them cost nothing."""
-    return 8_000 if isinstance(act, RandomisedResponse | PriorResponse | Tally | Settling | Contractive) else runs
+    cheap = RandomisedResponse | PriorResponse | OneBit | Tally | Settling | Contractive
+    return 8_000 if isinstance(act, cheap) else runs
 
 
 def excesses(world: World, claim: Curve, source: Stream, runs: int) -> list[float]:
@@ -383,7 +412,7 @@ def quieter(act: Mechanism) -> Mechanism:
         return replace(act, std=act.std / 2)
     if isinstance(act, Laplace | NoisyMax | LaplaceMax | Tally):
         return replace(act, scale=act.scale / 2)
-    assert isinstance(act, RandomisedResponse | PriorResponse | FlippedEdges)
+    assert isinstance(act, RandomisedResponse | PriorResponse | OneBit | FlippedEdges)
     return replace(act, epsilon=act.epsilon * 2)
 
 
@@ -399,6 +428,8 @@ PLAIN = [
     RandomisedResponse(1.0),
     RandomisedResponse(1.0, categories=4),
     PriorResponse(1.0, categories=4),
+    StagedResponse(1.0, categories=4),
+    OneBit(1.0),
     FlippedEdges(1.0),
     Tally(1.0),
     Tally(3.0),
@@ -524,6 +555,7 @@ def test_no_noise_costs_everything(act: Mechanism) -> None:
         NoisyVotes(1.0, 3),
         RandomisedResponse(1.0),
         PriorResponse(1.0, categories=2),
+        OneBit(1.0),
         FlippedEdges(1.0),
         Sml(1.0),
     ],

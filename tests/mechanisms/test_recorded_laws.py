@@ -32,12 +32,14 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSam
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
+from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.mechanisms.sml import Sml, SmlCurve
+from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
@@ -362,7 +364,50 @@ def law_of_responses_with_a_prior(act: Mechanism) -> None:
     assert torch.bincount(out, minlength=act.categories).tolist() == [0] + [count // size] * size
     honest = Recording(coins=[torch.arange(count) >= 0], uniform=[draws])
     assert act.apply(NOTHING, lambda _: Choices(torch.full((count,), 2), candidates), honest).unique().tolist() == [2]
+    law_of_claimed_responses(act)
+
+
+def law_of_claimed_responses(act: PriorResponse) -> None:
     assert 2.0**-52 * math.exp(act.epsilon) <= act.curve(1).epsilon - act.epsilon <= 1e-6 * act.epsilon
+    assert replace(act, epsilon=32.5).curve(1).infinite, "beyond, lies are too rare for a double"
+
+
+def law_of_stages(act: Mechanism) -> None:
+    """Two stages: the first among all, the second among the first two classes; each record speaks once."""
+    assert isinstance(act, StagedResponse)
+    heard: list[list[int]] = []
+
+    def candidates(said: Tensor) -> Tensor:
+        heard.append(said.tolist())
+        return (torch.arange(act.categories) < 2).expand(4, -1) | (said < 0).all()
+
+    truths, stage, all_honest = torch.tensor([2, 1, 0, 1]), torch.tensor([0, 1, 0, 1]), torch.ones(2) > 0
+    source = Recording(coins=[all_honest, all_honest])
+    out = act.apply(NOTHING, lambda _: Stages(truths, stage, candidates), source)
+    grown = math.exp(act.epsilon)
+    coins = [Call("coins", (2, grown / (grown + others))) for others in (act.categories - 1, 1)]
+    assert alike(source.calls, [coins[0], Call("uniform", (4,)), coins[1], Call("uniform", (4,))])
+    assert heard == [[-1, -1, -1, -1], [2, -1, 0, -1]], "what leads to candidates was said before"
+    assert torch.equal(out[:, 0], truths)
+    assert out[:, 1:].sum(dim=1).tolist() == [act.categories, 2, act.categories, 2]
+    law_of_claimed_responses(act)
+
+
+def law_of_bits(act: Mechanism) -> None:
+    """Whoever has x says 1 if its uniform lies below (1 + x (e^epsilon - 1) / (e^epsilon + 1)) / 2."""
+    assert isinstance(act, OneBit)
+    truth = 1 / (1 + math.exp(-act.epsilon))
+    x = torch.tensor([-1.0, 1.0, 0.0, 0.5, -1e9, 1e9, math.nan])
+    expected = np.array([1 - truth, truth, 0.5, 0.5 + (truth - 0.5) / 2, 1 - truth, truth, 0.5])
+    for shift, said in ((-1e-12, 1), (1e-12, -1)):
+        source = Recording(uniform=[expected + shift])
+        assert act.apply(NOTHING, lambda _: x, source).tolist() == [said] * 7
+        assert alike(source.calls, [Call("uniform", (7,))])
+    claim = act.curve(1)
+    assert isinstance(claim, DominatingPair)
+    charged = math.log(claim.present[0] / claim.present[1])
+    assert 2.0**-52 * math.exp(act.epsilon) * (1 - 1e-6) - 1e-14 <= charged - act.epsilon <= 1e-6 * act.epsilon
+    assert len(claim.present) == 2
     assert replace(act, epsilon=32.5).curve(1).infinite, "beyond, lies are too rare for a double"
 
 
@@ -437,6 +482,7 @@ LAWS: dict[type[Mechanism], Callable[[Mechanism], None]] = {
     LaplaceMax: law_of_laplace_max,
     NoisyMax: law_of_noisy_max,
     NoisyVotes: law_of_votes,
+    OneBit: law_of_bits,
     Poisson: law_of_poisson,
     PriorResponse: law_of_responses_with_a_prior,
     RandomisedResponse: law_of_responses,
@@ -444,6 +490,7 @@ LAWS: dict[type[Mechanism], Callable[[Mechanism], None]] = {
     Settling: law_of_settling,
     SingularValues: law_of_singular_values,
     Sml: law_of_sums,
+    StagedResponse: law_of_stages,
     Tally: law_of_tallies,
     TopPairs: law_of_top_pairs,
 }
@@ -464,6 +511,7 @@ OTHERS: list[Mechanism] = [
     FlippedEdges(3.0),
     RandomisedResponse(2.0, categories=3),
     RandomisedResponse(20.0, categories=3),
+    OneBit(20.0),
     Tally(0.1),
     Tally(50.0, marks=2),
     Contractive(4.0, 2, lipschitz=0.9, alpha=0.5, tau=3.0),

@@ -12,6 +12,7 @@ from torch import Tensor
 from graphveil.graph.arcs import Csr
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scale, Scaling, unit_rows
+from graphveil.nn.gnn import walk_operator
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
@@ -140,15 +141,9 @@ def spectral_rows(adj: Csr) -> Tensor:
     return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
 
 
-def _walk(adj: Csr) -> Operator:
-    """D^-1/2 A D^-1/2."""
-    scale = sp.diags_array((np.maximum(np.diff(adj.indptr), 1) ** -0.5).astype(np.float32))
-    return Operator.of(sp.csr_array(scale @ adj.to_scipy() @ scale))
-
-
 def _leading_vectors(adj: Csr, count: int) -> Tensor:
     """Orthonormal columns [n, count] by subspace iteration; scipy's solvers take minutes where values are repeated."""
-    walk = _walk(adj)
+    walk = walk_operator(adj)
     basis = torch.linalg.qr(torch.randn(adj.num_nodes, min(count, adj.num_nodes)))[0]
     for _ in range(_TURNS):
         # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
@@ -204,7 +199,7 @@ def _grouped(adj: Csr) -> Tensor:
 
     In a few groups only the first sums tell: those of chance have many eigenvalues that are hardly smaller.
     """
-    walk, basis = _walk(adj), _leading_vectors(adj, 16)
+    walk, basis = walk_operator(adj), _leading_vectors(adj, 16)
     values = torch.linalg.eigvalsh(basis.T @ (walk @ basis))
     sums: Tensor = values.flip(0)[1:].clamp(min=0).cumsum(dim=0)
     return sums

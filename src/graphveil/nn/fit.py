@@ -68,7 +68,7 @@ def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor
 
 @dataclass(frozen=True)
 class Sweeps:
-    """How to train in batches: `passes` over the data, at least 100 steps, and one cycle of the learning rate.
+    """How to train in batches: `passes` over the data, `least` steps at least, and one cycle of the learning rate.
 
     Far fewer passes than full-batch training needs, so much less time, and no epoch has to be chosen.
     """
@@ -76,12 +76,14 @@ class Sweeps:
     passes: int = 10
     learning_rate: float = 3e-3
     weight_decay: float = 5e-4
+    least: int = 100
 
     def batches(self, rows: Tensor) -> Tensor:
         """Which rows every step reads, int64 [steps, batch, *]: each pass shuffles `rows` [k, *] anew."""
         size = min(max(len(rows) // 16, 16), 512, len(rows))
         each = len(rows) // size
-        orders = [rows[torch.randperm(len(rows))[: each * size]] for _ in range(max(self.passes, -(-100 // each)))]
+        passes = max(self.passes, -(-self.least // each))
+        orders = [rows[torch.randperm(len(rows))[: each * size]] for _ in range(passes)]
         return torch.cat(orders).view(-1, size, *rows.shape[1:])
 
 

@@ -26,6 +26,12 @@ def first_order_operator(adj: Csr) -> Operator:
     return Operator.of(sp.csr_array(scale @ adj.to_scipy() @ scale + sp.eye_array(adj.num_nodes, format="csr")))
 
 
+def walk_operator(adj: Csr) -> Operator:
+    """D^-1/2 A D^-1/2; isolated nodes receive zero."""
+    scale = sp.diags_array((np.maximum(np.diff(adj.indptr), 1) ** -0.5).astype(np.float32))
+    return Operator.of(sp.csr_array(scale @ adj.to_scipy() @ scale))
+
+
 def mean_operator(adj: Csr) -> Operator:
     """D^-1 A; isolated nodes receive zero."""
     scale = sp.diags_array(1 / np.maximum(adj.in_degrees(), 1))

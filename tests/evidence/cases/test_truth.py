@@ -10,6 +10,7 @@ import pytest
 from graphveil.evidence.bounds import Scores, clopper_pearson, gaussian_epsilon, rank_test
 from graphveil.evidence.case import Case
 from graphveil.evidence.cases.caribou_theorem_four import CaribouTheoremFour
+from graphveil.evidence.cases.dpar_lists import DparLists
 from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
 from graphveil.evidence.cases.gap_node_level import GapNodeLevel
 from graphveil.evidence.cases.gap_one_row import GapOneRow
@@ -40,6 +41,7 @@ TRUTHS: list[tuple[Case, float]] = [
     (RateTimesEpsilon(), math.log(1 + 0.1 * math.expm1(4))),
     (ShuffledBatches(), gaussian_epsilon(2.5, 0.05)),
     (SmlLemmaOne(), sml_epsilon(0.01)),
+    (DparLists(), gaussian_epsilon(23.7, 0.05)),
 ]
 
 
@@ -84,3 +86,11 @@ def test_an_edge_is_read_off_published_vectors_with_certainty() -> None:
 def test_a_hub_silences_half_of_all_centres() -> None:
     scores = UnstableCapping().play(200, seed=9)
     assert scores.present.mean() - scores.absent.mean() == pytest.approx(50, abs=3)
+
+
+def test_a_node_turns_every_row_that_lists_it() -> None:
+    """Twenty rows turn from sqrt(1/2) along one axis to a clip along another, and the node's own row goes."""
+    scores = DparLists().play(20, seed=10)
+    # Log-likelihood ratios of a Gaussian that moves by mu standard deviations are mu^2 apart.
+    mu = math.sqrt(scores.present.mean() - scores.absent.mean())
+    assert mu == pytest.approx(math.hypot(19, 20 * math.sqrt(0.5)), rel=0.02)

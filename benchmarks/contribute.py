@@ -4,9 +4,9 @@
 
 A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says what it is and
 to which family it belongs. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
-`<!-- /methods -->`) and the navigation of mkdocs.yml. The measured tables are filled too (method_tables.py) and, if a
-case is new or gone, the court is heard again for results/court.json: whole, because its cases share one chance of
-error, which takes minutes.
+`<!-- /methods -->`) and the navigation of mkdocs.yml. The measured tables are filled (method_tables.py),
+pictures are drawn (pictures.py) and, if a case is new or gone, the court is heard again for results/court.json: whole,
+because its cases share one chance of error, which takes minutes.
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -21,6 +21,7 @@ import sys
 from pathlib import Path
 
 import method_tables
+import pictures
 from graphveil import discover
 from graphveil.bench.table import lined
 from graphveil.evidence import court
@@ -111,6 +112,7 @@ def main() -> None:
             file.write_text(text, encoding="utf-8")
             print(file.relative_to(REPOSITORY))
     method_tables.main()
+    pictures.main()
     kept = REPOSITORY / "results" / "court.json"
     if cases := unheard(kept):
         command = ["graphveil", "court", "--jobs", asked.jobs, "--json", str(kept.relative_to(REPOSITORY))]

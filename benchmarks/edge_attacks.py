@@ -34,8 +34,7 @@ from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.release.release import Release
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
-from graphveil.tasks.node_classification import accuracy_and_f1 as score
-from graphveil.tasks.node_classification import class_f1
+from graphveil.tasks.class_scores import judged
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""
@@ -248,8 +247,11 @@ def rare(release: Release, graph: Graph) -> dict[str, float]:
     """Accuracy over all labelled nodes, and the F1 of the rarer class, which is what Eclipse measures on Twitch."""
     known = graph.y >= 0
     said, truth = release.predict(graph)[known], graph.y[known]
-    accuracy = score(said, truth, graph.num_classes)["accuracy"]
-    return {"accuracy": accuracy, "rare f1": class_f1(said, truth, int(torch.bincount(truth).argmin()))}
+    found = judged(said, truth, graph.num_classes)
+    return {
+        "accuracy": found["accuracy"],
+        "rare f1": found["classes"][int(torch.bincount(truth).argmin())]["f1"] or 0.0,
+    }
 
 
 def told(scores: Scores) -> dict[str, float]:

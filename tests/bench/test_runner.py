@@ -24,12 +24,13 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.bench import runner, table
-from graphveil.bench.record import Record, _precision, quality_of
+from graphveil.bench.record import Record, quality_of
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
 from graphveil.core import GraphveilError, InvalidInput
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.engine import Local, using
+from graphveil.tasks.class_scores import judged
 
 
 def make(*methods: dict[str, Any], **changes: Any) -> Spec:
@@ -488,7 +489,7 @@ def test_precision_is_weighted_by_how_many_have_the_class() -> None:
 def test_a_constant_guess_has_the_precision_that_heterpoisson_prints_for_it() -> None:
     """Table 3, PubMed, naive DP-SGD at epsilon 2: 15.4, which is all nodes called by its second class."""
     truth = torch.repeat_interleave(torch.arange(3), torch.tensor([4103, 7739, 7875]))
-    assert _precision(torch.ones_like(truth), truth, 3) == pytest.approx(0.154, abs=5e-4)
+    assert judged(torch.ones_like(truth), truth, 3)["weighted_precision"] == pytest.approx(0.154, abs=5e-4)
 
 
 @pytest.mark.parametrize("metric", ["rare_f1", "precision"])
@@ -543,3 +544,13 @@ def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> No
     asking = make(seeds=[0], metric="precision")
     with using(Away()):
         assert runner.run(asking, out=here) == runner.finished(asking, out=here)
+
+
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "auc", "average_precision"])
+def test_a_table_may_show_scores_for_unequal_classes(tmp_path: Path, metric: str) -> None:
+    spec = make({"name": "mlp", "params": {"epochs": 2}}, unit="edge", metric=metric, seeds=[0])
+    (record,) = runner.run(spec, out=tmp_path, progress=False)
+    assert record.result is not None
+    (row,) = table.summarise(spec, [record])
+    assert (row.metric, row.test) == (metric, getattr(record.result.test, metric))
+    assert 0 <= row.test <= 1

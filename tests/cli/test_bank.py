@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,9 @@ def test_from_messy_tables_to_next_month(tmp_path: Path, monkeypatch: pytest.Mon
     assert "largest class" in advice.stdout
     typed(f"ledger open book {march} --unit edge --epsilon 4 --delta 1e-6")
     paid = "--unit edge --epsilon 2 --delta 1e-6 --ledger book"
-    typed(f"train hearsay {march} {paid} --threshold fraud=0.3 --seed 0 --out model")
+    said = typed(f"train hearsay {march} {paid} --threshold fraud=0.3 --seed 0 --out model --summary run.html").stdout
+    assert re.search(r"fraud +[01]\.\d+ +[01]\.\d+", said), "precision and recall, by the name of the class"
+    assert "even odds become at most 89 : 11." in typed("card model").stdout
     assert "verified: hashes, card, arithmetic and plan agree" in typed(f"verify model {march}").stdout
     typed("infer model --nodes month0-accounts.csv --encoding latin-1 --out march.csv")
     assert frauds_found("march.csv", 0) > 0.9

@@ -23,7 +23,7 @@ from graphveil.privacy import accounting
 from graphveil.release.certificate import SCHEMA, Certificate
 from graphveil.release.release import Release, load, require_replaceable
 from graphveil.runtime.folders import MANIFEST, write_public
-from graphveil.tasks.node_classification import accuracy_and_f1 as score
+from graphveil.tasks.class_scores import judged
 
 FILES = ("release.json", "weights.safetensors", "card.txt", "manifest.json")
 
@@ -372,7 +372,8 @@ class TestTampering:
 class TestPredictions:
     def test_scores(self) -> None:
         truth, said = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1])
-        assert score(said, truth, 2) == {"accuracy": 0.75, "f1": pytest.approx((2 / 3 + 4 / 5) / 2)}
+        found = judged(said, truth, 2)
+        assert (found["accuracy"], found["f1"]) == (0.75, pytest.approx((2 / 3 + 4 / 5) / 2))
 
     def test_released_predictions_are_for_the_trained_graph_only(self, published: Release) -> None:
         other = gv.datasets.load("chain-m")
@@ -432,7 +433,8 @@ def test_a_folder_from_before_names_and_cautions_is_read(tmp_path: Path) -> None
         return {**certificate, "schema": 2, "provenance": facts, "parents": parents}
 
     said = {**described, "schema": 2, "certificate": earlier(described["certificate"])}
-    lines = contents["card.txt"].decode().split("\n")
+    whole = contents["card.txt"].decode()
+    lines = whole[whole.index("graphveil certificate") :].split("\n")
     assert sum("hardly a protection" in line or "above 1/n" in line for line in lines) == 2
     card = "\n".join(line for line in lines if "hardly a protection" not in line and "above 1/n" not in line)
     contents |= {"release.json": json.dumps(said).encode(), "card.txt": card.encode()}
@@ -442,6 +444,7 @@ def test_a_folder_from_before_names_and_cautions_is_read(tmp_path: Path) -> None
     assert torch.equal(loaded.predict_proba(), expected)
     assert gv.load(loaded.save(tmp_path / "again")).certificate == loaded.certificate
     # What is new is not smuggled into what is old.
-    write_public(folder, {**contents, "card.txt": "\n".join(lines).encode()}, 2, require_replaceable)
-    with pytest.raises(Tampered, match="does not say what the certificate says"):
-        gv.load(folder)
+    for newer in ("\n".join(lines), whole):
+        write_public(folder, {**contents, "card.txt": newer.encode()}, 2, require_replaceable)
+        with pytest.raises(Tampered, match="does not say what the certificate says"):
+            gv.load(folder)

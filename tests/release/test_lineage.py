@@ -500,6 +500,15 @@ class TestOlderFolders:
         with pytest.raises(InvalidInput, match="not the graph of this release"):
             gv.verify(OLD / name, gv.datasets.load("chain-m"))
 
+    def test_a_card_that_begins_with_the_numbers(self, tmp_path: Path) -> None:
+        """Of version 3, with names, ids, a threshold and a weak epsilon."""
+        old = gv.load(OLD / "bank")
+        assert (OLD / "bank" / "card.txt").read_text().startswith("graphveil certificate")
+        assert old.card().startswith("NOT FOR RELEASE")
+        again = gv.load(old.save(tmp_path / "again"))
+        assert again.predictions().to_csv() == old.predictions().to_csv()
+        assert (tmp_path / "again" / "card.txt").read_text() == old.card() + "\n"
+
     def test_edges(self) -> None:
         old, chain = gv.ReleasedEdges.load(OLD / "edges"), gv.datasets.load("chain-s")
         assert "did not record what a release descends from" in old.card()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import graphveil as gv
-from graphveil.report import Bar, report, summary
+from graphveil.report import Bar, card_page, report, summary
 from graphveil.report.records import read
 from reported import COURT, NODES, edge_attacks, row, write
 
@@ -57,7 +57,7 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The report, the report of thousands of rows, and the summary of a run."""
+    """The report, the report of thousands of rows, the summary of a run and its card."""
     folder = tmp_path_factory.mktemp("pages")
     many = [row(method=f"gap {index % 40}", epsilon=1.0 + index // 40, test=index / 5000) for index in range(1000)]
     files = {"kept": rows(), "attacked": edge_attacks(), "members": NODES, "court": COURT, "other": [{"x": 1.5}]}
@@ -65,7 +65,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made["many"] = report(read([write(folder / "many.json", many)]))
     graph = gv.datasets.load("chain-s")
     release = gv.train(graph, gv.methods.Gap(epochs=1), epsilon=1, delta=1e-5, unit="edge", reading="published", seed=0)
-    made["summary"] = summary(release, [Bar(f"gap {EVIL}", 0.5, 1.0), Bar("mlp, no edges", 0.4, 0.0)])
+    bars = [Bar(f"gap {EVIL}", 0.5, 1.0), Bar("mlp, no edges", 0.4, 0.0)]
+    made["summary"] = summary(release, bars, scores=release.evaluate("test"))
+    made["card"] = card_page(release)
     for name, text in made.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in made}
@@ -126,7 +128,7 @@ def test_report_renders_without_errors_or_requests(chrome: Any, pages: dict[str,
     assert chrome.title == "graphveil: report"
     assert chrome.find_element(By.TAG_NAME, "html").get_attribute("lang") == "en"
     charts = [chart for chart in chrome.find_elements(By.CSS_SELECTOR, "svg.chart") if chart.is_displayed()]
-    # Curves and brackets of the first dataset, two of the attack, one per other place that is shown.
+    # Brackets of the unit, curves of the first dataset, two of the attack, one per other place that is shown.
     assert len(charts) == 4
     assert all(chart.size["height"] > 100 for chart in charts)
     assert len(chrome.find_elements(By.CSS_SELECTOR, "main")) == 1
@@ -198,30 +200,41 @@ def test_words_method_and_reading_narrow_by_keyboard(chrome: Any, pages: dict[st
 def test_overview_and_legend_answer(chrome: Any, pages: dict[str, Path]) -> None:
     opened(chrome, pages["report"])
     blocks = chrome.find_element(By.CSS_SELECTOR, "select[data-blocks]")
-    assert Select(blocks).first_selected_option.text == "1"
+    assert Select(blocks).first_selected_option.text == "2"
     visible = """
         const blocks = [...document.querySelectorAll(".matrix tbody")].filter((block) => block.offsetParent);
         return blocks.map((block) => block.dataset.epsilon);"""
-    assert chrome.execute_script(visible) == ["1", ""]
+    assert chrome.execute_script(visible) == ["2", ""]
     Select(blocks).select_by_visible_text("8")
     assert chrome.execute_script(visible) == ["8", ""]
-    entry = chrome.find_element(By.CSS_SELECTOR, ".signs button")
+    entry = chrome.find_element(By.CSS_SELECTOR, "#overview .signs button")
     entry.send_keys(Keys.ENTER)
     assert entry.get_attribute("aria-pressed") == "true"
-    # One line in the curves, one in the brackets.
-    assert len(chrome.find_elements(By.CSS_SELECTOR, ".lit [data-line].on")) == 2
+    assert len(chrome.find_elements(By.CSS_SELECTOR, "#overview .lit [data-line].on")) == 1
+
+
+def lit(chrome: Any) -> list[str]:
+    """The lines of the first dataset's curves that are set apart."""
+    shown = [item for item in chrome.find_elements(By.CSS_SELECTOR, "#curves .place") if item.is_displayed()]
+    return [line.get_attribute("data-line") for line in shown[0].find_elements(By.CSS_SELECTOR, ".lit [data-line].on")]
+
+
+def test_three_proven_lines_are_set_apart_at_first(chrome: Any, pages: dict[str, Path]) -> None:
+    opened(chrome, pages["report"])
+    assert set(lit(chrome)) == {"gap", "hearsay", "eclipse"}
 
 
 def test_a_claim_without_proof_is_marked_wherever_it_stands(chrome: Any, pages: dict[str, Path]) -> None:
     opened(chrome, pages["report"])
+    Select(chrome.find_element(By.CSS_SELECTOR, "select[data-blocks]")).select_by_visible_text("1")
     for place in (".matrix th .bad", ".signs .bad"):
         marks = [mark for mark in chrome.find_elements(By.CSS_SELECTOR, place) if mark.is_displayed()]
         assert [mark.text for mark in marks] == ["not proven"]
         said = marks[0].find_element(By.XPATH, "./ancestor::*[self::th or self::li]").text
         assert "gap, published claim" in said
-    entry = chrome.find_element(By.CSS_SELECTOR, '.signs [data-label="gap, published claim"] button')
+    entry = marks[0].find_element(By.XPATH, "./ancestor::button")
     entry.send_keys(Keys.ENTER)
-    assert len(chrome.find_elements(By.CSS_SELECTOR, ".lit [data-line].on")) == 1
+    assert "gap, published claim" in lit(chrome)
 
 
 def test_thousands_of_rows_are_shown_in_steps(chrome: Any, pages: dict[str, Path]) -> None:
@@ -229,19 +242,23 @@ def test_thousands_of_rows_are_shown_in_steps(chrome: Any, pages: dict[str, Path
     assert count(chrome, "rows") == "Showing 300 of 1,000 matching rows"
     heading(chrome, "rows", "test %").find_element(By.TAG_NAME, "button").click()
     heading(chrome, "rows", "test %").find_element(By.TAG_NAME, "button").click()
-    assert shown(chrome, "rows", "test %")[0].startswith("19.98")
+    assert shown(chrome, "rows", "test %")[0].startswith("19.98"), "which is one of the packed rows"
     chrome.find_element(By.CSS_SELECTOR, '[data-more="rows"]').click()
     assert len(shown(chrome, "rows", "ε")) == 600
 
 
-@pytest.mark.parametrize("name", ["report", "summary"])
-def test_a_phone_does_not_scroll_sideways(chrome: Any, pages: dict[str, Path], name: str) -> None:
-    opened(chrome, pages[name], width=360)
-    assert chrome.execute_script("return document.documentElement.scrollWidth") <= 360
+@pytest.mark.parametrize("width", [360, 390, 1280])
+@pytest.mark.parametrize("name", ["report", "summary", "card"])
+def test_no_page_scrolls_sideways(chrome: Any, pages: dict[str, Path], name: str, width: int) -> None:
+    """On a phone and on a desk; and no code is broken within a word."""
+    opened(chrome, pages[name], width)
+    assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
     wide = """
         const outside = [...document.querySelectorAll("main *")].filter((item) => !item.closest(".scroll, svg"));
-        return outside.filter((item) => item.getBoundingClientRect().right > 361).length;"""
-    assert chrome.execute_script(wide) == 0
+        return outside.filter((item) => item.getBoundingClientRect().right > arguments[0] + 1).length;"""
+    assert chrome.execute_script(wide, width) == 0
+    broken = "return [...document.querySelectorAll('code')].map((item) => getComputedStyle(item).overflowWrap);"
+    assert "anywhere" not in chrome.execute_script(broken)
 
 
 def test_print_shows_all_rows_and_no_controls(chrome: Any, pages: dict[str, Path]) -> None:
@@ -278,6 +295,14 @@ def test_hostile_text_is_shown_not_run(chrome: Any, pages: dict[str, Path]) -> N
     assert EVIL in shown(chrome, "rows", "method")
     choose(chrome, "rows", "method", EVIL)
     assert shown(chrome, "rows", "ε") == ["∞"]
+
+
+def test_a_card_renders(chrome: Any, pages: dict[str, Path]) -> None:
+    opened(chrome, pages["card"])
+    assert chrome.title == "graphveil: card of gap on chain-s"
+    assert "NOT FOR RELEASE" in chrome.find_element(By.CSS_SELECTOR, ".signed").text
+    assert len(chrome.find_elements(By.CSS_SELECTOR, ".meaning .own")) == 1
+    assert chrome.find_element(By.CSS_SELECTOR, "svg.chart").size["height"] > 50
 
 
 def test_summary_renders(chrome: Any, pages: dict[str, Path]) -> None:

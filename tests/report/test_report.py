@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil.cli import app
 from graphveil.core import InvalidInput, rounded
-from graphveil.report import Bar, demonstrate, report, summary
+from graphveil.report import Bar, card_page, demonstrate, report, summary
+from graphveil.report.measured import rows
 from graphveil.report.records import half_width, read
 from reported import COURT, NODES, edge_attacks, row, write
 
@@ -71,6 +72,23 @@ def test_refutation_and_seed_are_on_the_page() -> None:
     assert "there is no score" in summary(release, [])
 
 
+def test_scores_by_class_baselines_and_meaning_are_on_the_page() -> None:
+    graph = gv.datasets.load("chain-s")
+    release = gv.train(graph, gv.methods.Hearsay(folds=2, hidden=4, head=4), epsilon=2, delta=1e-5, unit="edge")
+    scores = release.evaluate("test")
+    page = summary(release, [Bar("hearsay", scores["accuracy"], 2.0)], scores=scores)
+    for said in ("the largest class, always", "By class", "What was taken for what", "89 : 11", "not protected"):
+        assert said in page
+    assert f"Balanced accuracy {100 * scores['balanced_accuracy']:.1f}" in page
+    # One line of the table is the release's own, although its epsilon is a little below 2.
+    assert page.count('class="own"') == 1
+    assert page.count('<th scope="row">2</th>') == 1
+    lazy = {**scores, "names_one_class": True}
+    assert "names one class only" in summary(release, [Bar("hearsay", 0.5, 2.0)], scores=lazy)
+    assert release.certificate.promises[0].sentence in card_page(release)
+    assert "By class" not in card_page(release), "a card may be given away"
+
+
 def test_report_of_every_kept_result_is_deterministic_and_whole() -> None:
     files = sorted((REPOSITORY / "results").glob("*.json"))
     page = report(read([REPOSITORY / "results"]))
@@ -79,6 +97,22 @@ def test_report_of_every_kept_result_is_deterministic_and_whole() -> None:
     for file in files:
         assert file.stem in page or file.stem == "court", file
     assert "caribou-theorem-5" in page
+    assert len(page.encode()) < 2_000_000
+
+
+def test_rows_beyond_some_are_packed_and_none_is_lost(tmp_path: Path) -> None:
+    lines = [row(method=f"gap </script> {index % 3}", epsilon=1.0, test=index / 1000) for index in range(900)]
+    [held] = [rows(read([write(tmp_path / "kept.json", lines)]).tables)]
+    assert held.packed is not None
+    assert "</script" not in held.packed
+    columns = json.loads(held.packed)
+    unpacked = [[one["words"][int(place)][0] for place in one["used"].split(" ")] for one in columns]
+    texts = [[cell.text for cell in each] for each in held.written] + [
+        list(each) for each in zip(*unpacked, strict=True)
+    ]
+    assert texts == [[cell.text for cell in each] for each in held.rows]
+    assert len(held.written) < 900
+    assert rows(read([write(tmp_path / "few.json", lines[:9])]).tables).packed is None
 
 
 def test_numbers_are_those_of_the_records(tmp_path: Path) -> None:
@@ -95,9 +129,9 @@ def test_numbers_are_those_of_the_records(tmp_path: Path) -> None:
     assert "1.234<" in page  # a lower bound is rounded down
     assert "canary_edge, 1000 runs" in page
     assert "gap, published claim" in page
-    assert ' bad long">REFUTED: canary_edge' not in page  # short enough for one line
-    assert ' bad">REFUTED: canary_edge' in page
-    assert ' bad">not proven; provable: 1.465' in page
+    assert 'bad long">REFUTED: canary_edge' not in page  # short enough for one line
+    assert '"bad">REFUTED: canary_edge' in page
+    assert '"bad">not proven; provable: 1.465' in page
     assert "docs/methods/gap.md" in page
     assert "one undirected edge moves TWO rows" in page
 
@@ -127,7 +161,7 @@ def test_what_failed_is_shown(tmp_path: Path) -> None:
                 certificate_epsilon=None, sound_epsilon=None)]  # fmt: skip
     page = report(read([write(tmp_path / "kept.json", rows)]))
     assert "No run gave a score" in page
-    assert '<td class="bad">failed</td>' in page
+    assert '<td class="bad">failed' in page
     assert "5: Unsupported: too large" in page
 
 

@@ -22,7 +22,7 @@ from graphveil.graph.graph import Graph
 from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release
 from graphveil.release.serving import scoring_graph
-from graphveil.tasks.node_classification import accuracy_and_f1, class_f1
+from graphveil.tasks.class_scores import judged
 
 
 class Stopwatch:
@@ -55,15 +55,19 @@ def forget_peak() -> None:
 
 
 class Quality(Model):
-    """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision.
+    """How well a release predicts some nodes: accuracy, macro F1, F1 of the graph's rarest class, weighted precision;
+    balanced accuracy, AUC and average precision as means over the classes (`judged`).
 
-    Records from before rare_f1 or precision have none.
+    Records from before a score was kept have none.
     """
 
     accuracy: float
     f1: float
     rare_f1: float | None = None
     precision: float | None = None
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    average_precision: float | None = None
 
 
 class Elsewhere(Model):
@@ -123,7 +127,7 @@ def validating(subject: Graph, graph: Graph) -> str:
     return "train" if subject is not graph and not bool(subject.labelled("val").any()) else "val"
 
 
-def scores(release: Release, graph: Graph) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+def scores(release: Release, graph: Graph) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Validation and test scores; `None` where there are no such nodes with a label."""
     subject = scoring_graph(release.method, graph)
     parts = (validating(subject, graph), "test")
@@ -135,37 +139,29 @@ def result_of(release: Release, graph: Graph, elsewhere: dict[str, Elsewhere]) -
     """What a training on `graph` gave; `elsewhere` is what it gave on other graphs."""
     subject = scoring_graph(release.method, graph)
     winner, _ = release.method.chosen(release.state)
-    predicted = release.predict(None if subject is graph else subject)
+    there = None if subject is graph else subject
+    predicted, chances = release.predict(there), release.predict_proba(there)
     return Result(
         **_spent(release.certificate),
-        val=quality_of(predicted, subject, subject.labelled(validating(subject, graph))),
-        test=quality_of(predicted, subject, subject.labelled("test")),
+        val=quality_of(predicted, subject, subject.labelled(validating(subject, graph)), chances),
+        test=quality_of(predicted, subject, subject.labelled("test"), chances),
         elsewhere=elsewhere,
         chosen={} if winner is release.method else winner.describe(),
     )
 
 
-def quality_of(predicted: Tensor, graph: Graph, part: Tensor) -> Quality:
-    """How good predictions are. predicted: int64 [n]; part: the nodes that count, bool [n]."""
+def quality_of(predicted: Tensor, graph: Graph, part: Tensor, chances: Tensor | None = None) -> Quality:
+    """How good predictions are. predicted: int64 [n]; part: the nodes that count, bool [n]; chances: [n, c]."""
     if not bool(part.any()):
         raise InvalidInput(f"{graph.name!r} has no nodes to score; choose another split")
-    said, truth = predicted[part], graph.y[part]
+    found = judged(predicted[part], graph.y[part], graph.num_classes, None if chances is None else chances[part])
     rarest = int(torch.bincount(graph.y[graph.y >= 0]).argmin())
+    shown = ("accuracy", "f1", "balanced_accuracy", "auc", "average_precision")
     return Quality(
-        **accuracy_and_f1(said, truth, graph.num_classes),
-        rare_f1=class_f1(said, truth, rarest),
-        precision=_precision(said, truth, graph.num_classes),
+        **{score: found[score] for score in shown},
+        rare_f1=found["classes"][rarest]["f1"] or 0.0,
+        precision=found["weighted_precision"],
     )
-
-
-def _precision(said: Tensor, truth: Tensor, num_classes: int) -> float:
-    """The precision of the classes, weighted by their shares: sum_c Pr[truth = c] Pr[truth = c | said = c].
-
-    A class that is never predicted counts as 0, as in the code of HeterPoisson's authors (Table 3). Both int64 [n].
-    """
-    pairs = [(said == label, truth == label) for label in range(num_classes)]
-    right = [float(is_.sum()) * float((named & is_).sum()) / max(float(named.sum()), 1.0) for named, is_ in pairs]
-    return sum(right) / len(truth)
 
 
 def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any]:
@@ -183,6 +179,7 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         **_spent(certificate),
         "seed": origin.seed,
         "secure": origin.secure,
+        "classes": list(release.classes),
         "val": val,
         "test": test,
         "scores_are_private": plan.adjacency.unit is not Unit.EDGE and scoring_graph(release.method, graph) is graph,

@@ -182,12 +182,13 @@ def _elsewhere(release: Release, graph: Graph, task: BenchTask) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
     if release.method.reads.stored:
         there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
-        spent, sound, predicted = there.certificate.epsilon, there.certificate.sound_epsilon, there.predict()
+        spent, sound = there.certificate.epsilon, there.certificate.sound_epsilon
+        predicted, chances = there.predict(), there.predict_proba()
     else:
         # A prediction from private features protects nobody there.
         spent = sound = math.inf if "x" in release.certificate.plan.adjacency.private else 0.0
-        predicted = release.predict(graph)
-    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=quality_of(predicted, graph, graph.y >= 0))
+        predicted, chances = release.predict(graph), release.predict_proba(graph)
+    return Elsewhere(epsilon=spent, sound_epsilon=sound, scores=quality_of(predicted, graph, graph.y >= 0, chances))
 
 
 def seed_for(graph: Graph, task: BenchTask) -> int:

@@ -80,7 +80,7 @@ Datasets = Annotated[tuple[Dataset, ...], AfterValidator(_distinct)]
 Epsilons = Annotated[tuple[Epsilon, ...], AfterValidator(_distinct)]
 Readings = Annotated[tuple[Reading, ...], AfterValidator(_distinct)]
 Seeds = Annotated[tuple[Seed, ...], AfterValidator(_distinct)]
-Metric = Literal["accuracy", "f1", "rare_f1", "precision"]
+Metric = Literal["accuracy", "f1", "rare_f1", "precision", "balanced_accuracy", "auc", "average_precision"]
 Selection = Literal["free", "charged"]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 Shares = Annotated[tuple[Share, ...], BeforeValidator(_listed)]
@@ -189,6 +189,9 @@ class Figures(Model):
     f1: Shares = ()
     rare_f1: Shares = ()
     precision: Shares = ()
+    balanced_accuracy: Shares = ()
+    auc: Shares = ()
+    average_precision: Shares = ()
     source: Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
     @model_validator(mode="after")
@@ -271,8 +274,9 @@ class Spec(Model):
     test_on: Datasets = ()
     """Other graphs: every model predicts all their labelled nodes too, which gives them lines of their own."""
     metric: Metric = "accuracy"
-    """Of the table, validation included: accuracy, f1 (macro), rare_f1 (of the graph's rarest class) or precision
-    (of the classes, weighted by their shares)."""
+    """Of the table, validation included: accuracy, f1 (macro), rare_f1 (of the graph's rarest class), precision
+    (of the classes, weighted by their shares), balanced_accuracy (mean recall), auc or average_precision (means over
+    the classes, each against the rest)."""
     unit: Unit
     delta: Delta | Literal["n^-1.1"]
     """A number, or n^-1.1 with the number of nodes of each dataset."""

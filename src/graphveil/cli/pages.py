@@ -46,7 +46,8 @@ def report(
 def card(
     release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
     format: Annotated[
-        str, typer.Option(help="text, registry (JSON, as filed with a registry), huggingface (README.md) or markdown.")
+        str,
+        typer.Option(help="text, html (a page), registry (JSON, for a registry), huggingface (README.md) or markdown."),
     ] = "text",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: print it.")] = None,
 ) -> None:
@@ -57,7 +58,7 @@ def card(
     from graphveil.runtime.folders import write_file
 
     form = parse(Filing, format, "format")
-    require_files(None, out)
+    require_files(release, out)
     made = filed(gv.verify(release), form)
     if out is None:
         say(made)

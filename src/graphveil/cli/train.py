@@ -44,6 +44,7 @@ from graphveil.cli.output import (
     require_vacant,
     say,
 )
+from graphveil.cli.scores import ONE_CLASS, by_class, in_one_line
 
 if TYPE_CHECKING:
     from graphveil.graph.graph import Graph
@@ -211,7 +212,7 @@ def train(
         if record is not None:
             write_file(record, (json_text(entry) + "\n").encode(), private=True)
         if summary is not None:
-            write_file(summary, _summary(release, entry).encode(), private=True)
+            write_file(summary, _summary(release, entry, graph).encode(), private=True)
     if as_json:
         print_json(entry)
     else:
@@ -387,7 +388,12 @@ def _print_release(release: Release, entry: dict[str, Any], out: Path | None) ->
     say(release.card())
     for part in ("val", "test"):
         if entry[part] is not None:
-            say(f"  {part:<11} accuracy {entry[part]['accuracy']:.4f}, macro F1 {entry[part]['f1']:.4f}")
+            say(f"  {part:<11} {in_one_line(entry[part])}")
+    if entry["test"] is not None:
+        for line in by_class(entry["classes"], entry["test"]):
+            say(f"              {line}")
+        if entry["test"]["names_one_class"]:
+            say(f"  WARNING     {ONE_CLASS}")
     if entry["scores_are_private"]:
         say("  note        these scores are statistics of private labels; no certificate covers them")
     say(f"  predict     {release.prediction_cost}")
@@ -395,13 +401,24 @@ def _print_release(release: Release, entry: dict[str, Any], out: Path | None) ->
         say(f"  saved       {out}")
 
 
-def _summary(release: Release, entry: dict[str, Any]) -> str:
-    """The page of one run; it says so where the scores tell of private labels."""
+def _summary(release: Release, entry: dict[str, Any], graph: Graph) -> str:
+    """The page of one run beside its baselines; it says so where the scores tell of private labels."""
     from graphveil.report import Bar, summary
 
     test = entry["test"]
     bars = [] if test is None else [Bar(release.method.name(), test["accuracy"], release.certificate.epsilon)]
-    return summary(release, bars, entry["scores_are_private"])
+    if test is not None and release.certificate.plan.adjacency.unit.value == "edge" and release.method.name() != "mlp":
+        bars.append(Bar("mlp, reads no edge", _without_edges(graph), 0.0))
+    return summary(release, bars, entry["scores_are_private"], test)
+
+
+def _without_edges(graph: Graph) -> float:
+    """Test accuracy of a perceptron on features and labels, which are public at edge level: it costs nothing."""
+    import graphveil as gv
+
+    floor = gv.train(graph, gv.methods.Mlp(), epsilon=1, unit="edge", seed=0)
+    accuracy: float = floor.evaluate("test")["accuracy"]
+    return accuracy
 
 
 def _write_predictions(found: Predictions, path: Path) -> None:

@@ -47,6 +47,7 @@ from graphveil.graph.tensors import (
     require_networkx,
     role_mask,
 )
+from graphveil.runtime.html import facts
 
 _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -675,3 +676,15 @@ class Graph:
             f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind} edges, "
             f"{self.num_features} features, {self.num_classes} classes, split={self.split!r})"
         )
+
+    def _repr_html_(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        roles = ", ".join(f"{int(getattr(self, role).sum()):,} {role}" for role in ROLES)
+        rows = [
+            ("nodes", f"{self.num_nodes:,}"),
+            (f"{kind} edges", f"{self.num_edges:,}"),
+            ("features", f"{self.num_features:,}"),
+            ("classes", self.num_classes if self.schema is None else ", ".join(self.schema.classes)),
+            ("split", f"{self.split}: {roles}"),
+        ]
+        return facts(f"Graph {self.name}", rows)

@@ -31,11 +31,13 @@ from graphveil.core import (
     Unit,
     require_delta,
     require_positive,
+    rounded,
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import OUTSIDERS
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
+from graphveil.runtime.html import listing
 
 _TURNS = 4
 """So often a total is computed outside the write lock. If others write each time, it is computed within."""
@@ -139,6 +141,26 @@ class Ledger:
         budgets = self._budgets(book)
         said = [line.said for line in book.lines if line.kind == "reservation"]
         return [_entry(item, budgets[item["dataset"]]) for item in said]
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Every budget; a file that is not there yet has none."""
+        rows = [
+            (
+                one.dataset,
+                str(one.adjacency),
+                rounded(one.epsilon),
+                rounded(one.spent),
+                rounded(one.left, up=False),
+                f"{one.delta:.3g}",
+                one.entries,
+            )
+            for one in (self.accounts() if self._file.exists else ())
+        ]
+        columns = ("dataset", "protects", "epsilon", "spent", "left", "delta", "entries")
+        return listing(f"Ledger {self.path}", columns, rows)
 
     def _budgets(self, book: Book) -> dict[str, _Budget]:
         """Every budget by its dataset, oldest first, with what was reserved of it."""

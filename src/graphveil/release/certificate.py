@@ -32,10 +32,12 @@ from graphveil.methods.bases.method import Method
 from graphveil.planning import cautions
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
+from graphveil.release.promise import Promise, in_lines
 from graphveil.runtime.folders import CARD
+from graphveil.runtime.html import facts
 from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
 
 UNTRACED = 1
@@ -44,7 +46,10 @@ UNTRACED = 1
 NAMELESS = 2
 """The version that did not keep the names of columns, classes and ids; it is still read."""
 
-READABLE = (UNTRACED, NAMELESS, SCHEMA)
+UNPROMISED = 3
+"""The version whose card began with the numbers, and not with a sentence; it is still read."""
+
+READABLE = (UNTRACED, NAMELESS, UNPROMISED, SCHEMA)
 """Versions that can be read."""
 
 _MOST_GENERATIONS = 16
@@ -68,6 +73,8 @@ _FIRST_FACTS = (
 
 _NAMES = ("schema", "ids_digest")
 """Facts that a nameless file does not have."""
+
+_HEADING = "graphveil certificate"
 
 _UNTRACED = "made by a version that did not record what a release descends from"
 
@@ -262,12 +269,60 @@ class Certificate:
         unknown = set() if origin.sizes else {"sizes"}
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
+    @property
+    def promises(self) -> tuple[Promise, ...]:
+        """What every guarantee means for a person, by what is proven."""
+        several = len(self.guarantees) > 1
+        return tuple(
+            Promise(
+                one.adjacency,
+                one.sound_epsilon,
+                one.delta,
+                one.dataset if several else "",
+                self._assumes(),
+                self.provenance.public,
+            )
+            for one in self.guarantees
+        )
+
+    @property
+    def reservation(self) -> str:
+        """What must be said before any promise; nothing where noise is secret and the file says whence it came."""
+        if any(one.plan.steps and not one.provenance.secure for one in self.ancestry):
+            return "NOT FOR RELEASE, its noise can be subtracted by whoever knows the seed. With secret noise: "
+        return "" if all(one.provenance.traced for one in self.ancestry) else "As far as its file tells: "
+
+    @property
+    def promised(self) -> str:
+        """All promises in a paragraph, with what must be said before."""
+        return self.reservation + " ".join(one.sentence for one in self.promises)
+
     def card(self) -> str:
-        """The certificate in words."""
+        """The certificate in words: a sentence that can be signed, who is protected, then all that was done."""
+        return "\n".join([*in_lines(self.promises, self.reservation), "", self._proof()])
+
+    def _repr_html_(self) -> str:
+        return facts(
+            "Certificate", self.facts(), " ".join(f"{self.reservation}{one.sentence}" for one in self.promises)
+        )
+
+    def facts(self) -> list[tuple[str, str]]:
+        """The numbers that a page shows first, by name."""
+        rows = [
+            ("epsilon", f"{_show(self.epsilon)} at delta {self.delta:.3g}"),
+            ("protects", str(self.plan.adjacency)),
+            ("reading", self.plan.reading.value),
+            ("data", f"{self.provenance.dataset}, split {self.provenance.split}"),
+            ("noise", self.provenance.source),
+        ]
+        return rows + [("warning", warning) for warning in self.warnings()]
+
+    def _proof(self) -> str:
+        """The numbers, the steps and where they come from."""
         plan, origin = self.plan, self.provenance
         own, *others = self.guarantees
         lines = [
-            "graphveil certificate",
+            _HEADING,
             f"  guarantee   epsilon {_show(own.epsilon)} at delta {own.delta:.3g}{self._about(own)}",
             f"  protects    {plan.adjacency}",
             f"  reading     {plan.reading.value}",
@@ -492,11 +547,14 @@ def described_method(method: Method) -> str:
 
 
 def require_card(body: bytes, card: str, certificate: Certificate, version: int = SCHEMA) -> None:
-    """The card in the file is the one that follows from it; earlier versions worded assumptions otherwise.
+    """The card in the file is the one that follows from it; earlier versions began with the numbers.
 
-    They did not warn of weak numbers either.
+    The first ones worded assumptions otherwise, and did not warn of weak numbers either.
     """
-    if version < SCHEMA:
+    if version <= UNPROMISED:
+        # No name holds a new line.
+        card = _HEADING + card.partition(f"\n\n{_HEADING}")[2]
+    if version <= NAMELESS:
         unsaid = {f"  WARNING     {caution}" for caution in certificate.cautions()}
         card = "\n".join(line for line in card.split("\n") if line not in unsaid)
     stated, due = body, f"{card}\n".encode()

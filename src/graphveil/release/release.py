@@ -23,6 +23,7 @@ from graphveil import discover
 from graphveil.core import (
     ROLES,
     InvalidInput,
+    MissingExtra,
     Plan,
     State,
     Tampered,
@@ -41,11 +42,15 @@ from graphveil.release import serving
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.finding import Finding
 from graphveil.release.predictions import Predictions
+from graphveil.release.promise import power
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
+from graphveil.runtime.html import facts
 from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement
 from graphveil.tasks.task import Threshold
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from graphveil.graph.tables import Table
 
 _FILES = ("release.json", "weights.safetensors", CARD)
@@ -56,7 +61,7 @@ _IDS = "ids.jsonl"
 _OPTIONAL = (_AUDIT, _IDS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """A trained model with its certificate. An uncertified model has no type."""
 
@@ -98,6 +103,41 @@ class Release:
         """For pickles and copies: the private graph stays behind, and so does memory that a tensor is a view of."""
         kept = {**self.__dict__, "_graph": None}
         return {**kept, "state": {name: part.detach().clone() for name, part in self.state.items()}}
+
+    def __repr__(self) -> str:
+        spent = rounded(self.certificate.epsilon, places=4)
+        weights = sum(part.numel() for part in self.state.values())
+        return (
+            f"Release({self.method.name()} on {self.certificate.provenance.dataset!r}, epsilon {spent} at delta "
+            f"{self.certificate.delta:.3g}, {self.certificate.plan.adjacency}, {weights:,} numbers)"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [*self.certificate.facts(), ("method", self.method), ("classes", ", ".join(self.classes))]
+        return facts(
+            f"Release of {self.method.name()}",
+            [*rows, ("predictions", self.prediction_cost)],
+            self.certificate.promised,
+        )
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """What the best attacker can reach: TPR against FPR, beside a guess. Needs matplotlib; gives its axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra(
+                "matplotlib is not installed; install it, or use `graphveil card --format html`, which draws the same"
+            ) from None
+        drawn = plt.subplots(figsize=(4.5, 4.5))[1] if axes is None else axes
+        promise = self.certificate.promises[0]
+        points = power(promise.epsilon, promise.delta)
+        drawn.fill_between(*zip(*points, strict=True), alpha=0.15)
+        drawn.plot(*zip(*points, strict=True), label=f"at most, epsilon {rounded(promise.epsilon)}")
+        drawn.plot([0, 1], [0, 1], linestyle=":", color="grey", label="a guess")
+        drawn.set(xlabel="share accused wrongly", ylabel="share accused rightly")
+        drawn.set(xlim=(0, 1), ylim=(0, 1), title=f"{self.method.name()}: {promise.secret}?")
+        drawn.legend(loc="lower right")
+        return drawn
 
     def card(self) -> str:
         """The certificate in words, and what an audit found."""
@@ -196,8 +236,11 @@ class Release:
         """`graph` by the names of this release; the graph of the training as it is."""
         return graph if graph is None or graph is self._graph else serving.matched(self.certificate, graph)
 
-    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, float]:
+    def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, Any]:
         """What the task measures, say accuracy and macro F1, on "train", "val" or "test". For the data holder's eyes.
+
+        Of classes also balanced accuracy, AUC, average precision, the share of the largest class, precision and recall
+        of every class in the order of `classes`, and the confusion matrix.
 
         Under NODE, FEATURES and LABEL the scores are statistics of private labels that no certificate covers, unless
         the nodes are those of a public graph.

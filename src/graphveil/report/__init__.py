@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from graphveil.report.advised import advice_picture
 from graphveil.report.page import report
-from graphveil.report.run import Bar, demonstrate, summary
+from graphveil.report.run import Bar, card_page, demonstrate, summary
 
-__all__ = ["Bar", "advice_picture", "demonstrate", "report", "summary"]
+__all__ = ["Bar", "advice_picture", "card_page", "demonstrate", "report", "summary"]

@@ -125,7 +125,12 @@ def _aucs(name: str, mine: Sequence[Attacked], items: Sequence[Attacked], styles
 
 def _point(item: Attacked) -> Point:
     width = item.half_width or 0.0
-    return Point(item.epsilon or 0.0, item.auc, item.auc - width, item.auc + width, _said(item))
+    return Point(item.epsilon or 0.0, item.auc, item.auc - width, item.auc + width, _brief(item))
+
+
+def _brief(item: Attacked) -> str:
+    """After the name of the method."""
+    return f"{'' if item.epsilon is None else f'ε {charts.short(item.epsilon)}: '}AUC {item.auc:.3f}"
 
 
 def _said(item: Attacked) -> str:
@@ -143,7 +148,7 @@ def _trade(name: str, mine: Sequence[Attacked], styles: Mapping[str, int]) -> Ma
                 item.accuracy,
                 item.accuracy,
                 item.accuracy,
-                f"{_said(item)}, accuracy {percent(item.accuracy)} %",
+                f"{_brief(item)}, accuracy {percent(item.accuracy)} %",
             )
             for item in sorted((item for item in mine if item.method == label), key=lambda item: item.epsilon or 0.0)
             if item.accuracy is not None
@@ -169,7 +174,7 @@ def _marks(title: str, items: Sequence[Attacked]) -> AttackFigures:
     for method, spent in models:
         cost = "" if spent is None else f", ε = {epsilon(spent)}"
         mine = [item for item in items if (item.method, item.epsilon) == (method, spent)]
-        marks = [(styles[item.attack], replace(_point(item), x=item.auc)) for item in mine]
+        marks = [(styles[item.attack], replace(_point(item), x=item.auc, text=_said(item))) for item in mine]
         lines.append((f"{method}{cost}", marks))
     axis = charts.shares([0.5, *(item.auc for item in items)], 8.0, charts.WIDTH - charts.RIGHT)
     drawn = charts.dots(lines, axis, "AUC of the attack, % (50: chance)", f"AUC of attacks on {items[0].dataset}")

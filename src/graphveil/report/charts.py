@@ -14,15 +14,15 @@ from itertools import pairwise
 from markupsafe import Markup
 
 COLOURS, SHAPES = 6, 7
-WIDTH, HEIGHT = 400.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 12.0, 12.0, 42.0
+WIDTH, HEIGHT = 400, 300
+LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 42
 DODGE = 26.0
 """Room for the marks at infinity, which is no place on the axis."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mark with its interval `low` to `high`, and what a pointer over it reads."""
+    """A mark with its interval `low` to `high`, and what is said of it after the name of its series."""
 
     x: float
     y: float
@@ -70,7 +70,7 @@ class Axis:
         if value == math.inf and self.infinity is not None:
             return self.infinity
         low, high, at = (self._bent(item) for item in (self.low, self.high, min(max(value, self.low), self.high)))
-        return round(self.start + (at - low) / (high - low) * (self.end - self.start), 1)
+        return _p(self.start + (at - low) / (high - low) * (self.end - self.start))
 
     def _bent(self, value: float) -> float:
         if self.curve == "log":
@@ -86,16 +86,14 @@ def look(style: int) -> tuple[str, str]:
 def key(style: int | None, stroke: str = "", line: bool = True) -> Markup:
     """The sign of a series in a legend."""
     colour, shape = ("s", "") if style is None else look(style)
-    drawn = Markup('<path class="line {}" d="M0 8H28"/>').format(stroke) if line else Markup("")
-    mark = Markup('<use href="#{}" x="14" y="8"/>').format(shape) if shape else Markup("")
-    return Markup('<svg class="sign {}" viewBox="0 0 28 16" aria-hidden="true">{}{}</svg>').format(colour, drawn, mark)
+    drawn = Markup('<path class="{}" d="M0 8H28"/>').format(f"line {stroke}".rstrip()) if line else Markup("")
+    mark = _mark(shape, 14, 8) if shape else Markup("")
+    return Markup('<svg class="sign {}" aria-hidden="true">{}{}</svg>').format(colour, drawn, mark)
 
 
 def hollow() -> Markup:
     """The sign of figures that others printed."""
-    return Markup(
-        '<svg class="sign s hollow" viewBox="0 0 28 16" aria-hidden="true"><use href="#m0" x="14" y="8"/></svg>'
-    )
+    return Markup('<svg class="sign s hollow" aria-hidden="true"><use href="#m0" x="14" y="8"/></svg>')
 
 
 def epsilons(values: Sequence[float]) -> Axis:
@@ -103,7 +101,7 @@ def epsilons(values: Sequence[float]) -> Axis:
     known = sorted({value for value in values if 0 < value < math.inf}) or [1.0]
     # A little room on both sides, for the marks are spread.
     low, high = known[0] / 1.35, known[-1] * 1.35
-    end = WIDTH - RIGHT
+    end: float = WIDTH - RIGHT
     infinity = end - DODGE / 2 if math.inf in values else None
     end -= 0.0 if infinity is None else 1.6 * DODGE
     axis = Axis(low, high, LEFT, end, (), "log", infinity)
@@ -164,19 +162,13 @@ def brackets(series: Sequence[Series], x: Axis, y: Axis, names: tuple[str, str],
     for index, item in enumerate(series):
         aside = (index - (len(series) - 1) / 2) * step
         colour, shape = look(item.style)
+        places = [(_p(x(point.x) + aside), y(point.low), y(point.y)) for point in item.points]
         drawn = [
-            Markup(
-                '<g><title>{}</title><path class="whisker" d="M{} {}V{}m-4 0h8"/><use href="#{}" x="{}" y="{}"/></g>'
-            ).format(
-                point.text,
-                _p(x(point.x) + aside),
-                y(point.low),
-                y(point.y),
-                shape,
-                _p(x(point.x) + aside),
-                y(point.low),
-            )
-            for point in item.points
+            Markup("<title>{}</title>").format(_said(item)),
+            Markup('<path class="whisker" d="{}"/>').format(
+                "".join(f"M{at} {low}V{up}m-4 0h8" for at, low, up in places)
+            ),
+            *(_mark(shape, at, low) for at, low, _ in places),
         ]
         body.append(Markup('<g class="{}" data-line="{}">{}</g>').format(colour, item.label, Markup("").join(drawn)))
     return _frame(Markup("").join(body), x, y, names, alt)
@@ -211,7 +203,7 @@ def dots(rows: Sequence[tuple[str, Sequence[tuple[int, Point]]]], x: Axis, name:
     """A line of marks per row: `x` of each point, its interval, its style."""
     top, height = 8.0, 34.0
     bottom = top + height * len(rows)
-    parts = [_vertical(tick, text, x, top, bottom) for tick, text in x.ticks]
+    parts = [Markup('<path class="grid" d="{}"/>').format(_verticals(x, top, bottom)), _under(x, bottom)]
     if x.low <= 0.5 <= x.high:
         parts.append(Markup('<path class="line dotted s" d="M{0} {1}V{2}"/>').format(x(0.5), top, bottom))
     for index, (label, points) in enumerate(rows):
@@ -246,28 +238,50 @@ def bars(items: Sequence[tuple[str, float]], alt: str) -> Markup:
     return _svg(Markup("").join(parts), alt, 44.0 * len(items))
 
 
+def reach(corners: Sequence[tuple[float, float]], alt: str) -> Markup:
+    """What a test can reach, as an area of (FPR, TPR) below its corners, and a guess as a dotted line."""
+    ticks = tuple((tick / 4, f"{25 * tick}") for tick in range(5))
+    x, y = Axis(0, 1, LEFT, WIDTH - RIGHT, ticks), Axis(0, 1, HEIGHT - BOTTOM, TOP, ticks)
+    line = "L".join(f"{x(fpr)} {y(tpr)}" for fpr, tpr in corners)
+    body = Markup(
+        '<path class="area" d="M{0} {1}L{2}V{1}Z"/><path class="line s0" d="M{2}"/>'
+        '<path class="line dotted s" d="M{0} {1}L{3} {4}"/>'
+    ).format(x(0), y(0), line, x(1), y(1))
+    return _frame(body, x, y, ("wrongly accused, %", "rightly accused, %"), alt)
+
+
 def _series(item: Series, x: Axis, y: Axis, aside: float) -> Markup:
     colour, shape = look(item.style)
     places = [(_p(x(point.x) + aside), y(point.y)) for point in item.points]
     finite = [place for point, place in zip(item.points, places, strict=True) if point.x < math.inf]
     joined = "M" + "L".join(f"{across} {up}" for across, up in finite) if len(finite) > 1 else ""
-    parts = [Markup('<path class="line {}" d="{}"/>').format(item.stroke, joined)] if joined else []
-    for point, (across, up) in zip(item.points, places, strict=True):
-        whisker = Markup("")
-        if point.low < point.high:
-            whisker = Markup('<path class="whisker" d="M{} {}V{}"/>').format(across, y(point.low), y(point.high))
-        parts.append(
-            Markup('<g><title>{}</title>{}<use href="#{}" x="{}" y="{}"/></g>').format(
-                point.text, whisker, shape, across, up
-            )
-        )
-    parts += [
-        Markup('<g class="hollow"><title>{}</title><use href="#{}" x="{}" y="{}"/></g>').format(
-            point.text, shape, _p(x(point.x) + aside), y(point.y)
-        )
-        for point in item.hollow
-    ]
+    parts = [Markup("<title>{}</title>").format(_said(item))]
+    parts += (
+        [Markup('<path class="line{}" d="{}"/>').format(f" {item.stroke}" if item.stroke else "", joined)]
+        if joined
+        else []
+    )
+    whiskers = "".join(
+        f"M{across} {y(point.low)}V{y(point.high)}"
+        for point, (across, _) in zip(item.points, places, strict=True)
+        if point.low < point.high
+    )
+    parts += [Markup('<path class="whisker" d="{}"/>').format(whiskers)] if whiskers else []
+    parts += [_mark(shape, *place) for place in places]
+    if item.hollow:
+        beside = [_mark(shape, _p(x(point.x) + aside), y(point.y)) for point in item.hollow]
+        printed = "; ".join(point.text for point in item.hollow)
+        parts.append(Markup('<g class="hollow"><title>{}</title>{}</g>').format(printed, Markup("").join(beside)))
     return Markup('<g class="{}" data-line="{}">{}</g>').format(colour, item.label, Markup("").join(parts))
+
+
+def _mark(shape: str, x: float, y: float) -> Markup:
+    return Markup('<use href="#{}" x="{}" y="{}"/>').format(shape, x, y)
+
+
+def _said(item: Series) -> str:
+    """What a pointer over any mark of a series reads: its name once, then every point."""
+    return f"{item.label}: {'; '.join(point.text for point in item.points)}"
 
 
 def _level(level: Level, y: Axis) -> Markup:
@@ -282,13 +296,12 @@ def _level(level: Level, y: Axis) -> Markup:
 
 
 def _frame(body: Markup, x: Axis, y: Axis, names: tuple[str, str], alt: str) -> Markup:
-    parts = [
-        Markup('<path class="grid" d="M{} {}H{}"/><text class="up" x="{}" y="{}">{}</text>').format(
-            LEFT, y(tick), WIDTH - RIGHT, LEFT - 6, _p(y(tick) + 4), text
-        )
-        for tick, text in y.ticks
+    across = "".join(f"M{LEFT} {y(tick)}H{WIDTH - RIGHT}" for tick, _ in y.ticks)
+    parts = [Markup('<path class="grid" d="{}{}"/>').format(across, _verticals(x, TOP, HEIGHT - BOTTOM))]
+    numbers = [
+        Markup('<text x="{}" y="{}">{}</text>').format(LEFT - 6, _p(y(tick) + 4), text) for tick, text in y.ticks
     ]
-    parts += [_vertical(tick, text, x, TOP, HEIGHT - BOTTOM) for tick, text in x.ticks]
+    parts += [Markup('<g class="up">{}</g>').format(Markup("").join(numbers)), _under(x, HEIGHT - BOTTOM)]
     middle = (LEFT + WIDTH - RIGHT) / 2
     parts.append(Markup('<text class="name" x="{}" y="{}">{}</text>').format(middle, HEIGHT - 6, names[0]))
     turned = (TOP + HEIGHT - BOTTOM) / 2
@@ -298,10 +311,15 @@ def _frame(body: Markup, x: Axis, y: Axis, names: tuple[str, str], alt: str) -> 
     return _svg(Markup("").join([*parts, body]), alt, HEIGHT)
 
 
-def _vertical(tick: float, text: str, x: Axis, top: float, bottom: float) -> Markup:
-    return Markup('<path class="grid" d="M{0} {1}V{2}"/><text class="under" x="{0}" y="{3}">{4}</text>').format(
-        x(tick), top, _p(bottom), _p(bottom + 16), text
-    )
+def _verticals(x: Axis, top: float, bottom: float) -> str:
+    """The lines of the grid that stand."""
+    return "".join(f"M{x(tick)} {_p(top)}V{_p(bottom)}" for tick, _ in x.ticks)
+
+
+def _under(x: Axis, bottom: float) -> Markup:
+    """The numbers below the grid."""
+    numbers = [Markup('<text x="{}" y="{}">{}</text>').format(x(tick), _p(bottom + 16), text) for tick, text in x.ticks]
+    return Markup('<g class="under">{}</g>').format(Markup("").join(numbers))
 
 
 def _svg(body: Markup, alt: str, height: float) -> Markup:
@@ -310,5 +328,6 @@ def _svg(body: Markup, alt: str, height: float) -> Markup:
     )
 
 
-def _p(value: float) -> float:
-    return round(value, 1)
+def _p(value: float) -> int:
+    """Whole pixels of 400: finer ones cannot be seen, and thousands of marks take less room."""
+    return round(value)

@@ -17,6 +17,7 @@ from graphveil.methods.best import Best
 from graphveil.release.certificate import Certificate, Guarantee
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
+from graphveil.report.run import card_page
 
 SCHEMA = 1
 """Version of the entry: docs/filings/registry.schema.json."""
@@ -46,6 +47,7 @@ class Filing(StrEnum):
     """The forms that there are."""
 
     TEXT = "text"
+    HTML = "html"
     REGISTRY = "registry"
     HUGGINGFACE = "huggingface"
     MARKDOWN = "markdown"
@@ -53,6 +55,8 @@ class Filing(StrEnum):
 
 def filed(release: Release | ReleasedEdges, form: Filing) -> str:
     """The release in one of the forms; TEXT is the card of its folder."""
+    if form is Filing.HTML:
+        return card_page(release)
     if form is Filing.TEXT:
         return release.card()
     told = entry(release)

@@ -20,7 +20,16 @@ METRICS = {
     "f1": "macro F1, %",
     "rare_f1": "F1 of the rarest class, %",
     "precision": "precision weighted by class size, %",
+    "balanced_accuracy": "balanced accuracy, %",
+    "auc": "AUC, mean over classes, %",
+    "average_precision": "average precision, mean over classes, %",
 }
+
+_SHOWN = 2.0
+"""The epsilon at which a page opens: below 1 little is learnt from most graphs, and 8 promises next to nothing."""
+
+_LIT = 3
+"""Lines of a figure that are set apart at first: more than a handful cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +39,8 @@ class Sign:
     label: str
     drawn: Markup
     doubt: str = ""
+    lit: bool = False
+    """Whether the page opens with this line set apart."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +87,10 @@ class Overview:
     blocks: tuple[Block, ...]
     shown: str
     """The block that is shown first."""
+    brackets: Markup | None
+    """Claims and what was certified against them; audits run on graphs of their own, so datasets share them."""
+    signs: tuple[Sign, ...]
+    """The legend of the brackets."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Experiment:
         styles = {label: index for index, label in enumerate(dict.fromkeys(line.method for line in lines))}
         kinds = dict.fromkeys((line.unit, line.metric) for line in lines)
         overviews = tuple(
-            _overview(f"overview-{index}-{place}", title, lines, *kind) for place, kind in enumerate(kinds)
+            _overview(f"overview-{index}-{place}", title, lines, kind, styles) for place, kind in enumerate(kinds)
         )
         groups: dict[tuple[str, ...], list[KeptLine]] = {}
         for line in lines:
@@ -179,7 +194,10 @@ def _stroke(line: KeptLine) -> str:
     return "" if line.reading == "sound" else "dashed"
 
 
-def _overview(id: str, title: str, lines: Sequence[KeptLine], unit: str, metric: str) -> Overview:
+def _overview(
+    id: str, title: str, lines: Sequence[KeptLine], kind: tuple[str, str], styles: Mapping[str, int]
+) -> Overview:
+    unit, metric = kind
     mine = [line for line in lines if (line.unit, line.metric) == (unit, metric)]
     datasets = tuple(dict.fromkeys(line.dataset for line in mine))
     paid = [line for line in mine if not line.free]
@@ -190,9 +208,7 @@ def _overview(id: str, title: str, lines: Sequence[KeptLine], unit: str, metric:
     free = [line for line in mine if line.free]
     if free:
         blocks.append(_block("Without privacy, or without private data", "", datasets, free))
-    # The epsilon of the most lines, the largest of several.
-    often = Counter(line.epsilon for line in paid)
-    shown = max(often, key=lambda at: (often[at], at), default=None)
+    shown, audited = _first_shown(paid), _audited(mine)
     return Overview(
         id=id,
         experiment=title,
@@ -201,7 +217,36 @@ def _overview(id: str, title: str, lines: Sequence[KeptLine], unit: str, metric:
         datasets=datasets,
         blocks=tuple(blocks),
         shown="" if shown is None else charts.short(shown),
+        brackets=_brackets(audited, styles) if audited else None,
+        signs=tuple(
+            Sign(label, charts.key(styles[each[0].method], line=False), max(map(_doubt, each)))
+            for label, each in _by_label(audited).items()
+        ),
     )
+
+
+def _audited(lines: Sequence[KeptLine]) -> list[KeptLine]:
+    """Of every method and epsilon the line, of whatever dataset, against which most was certified."""
+    worst: dict[tuple[str, float], KeptLine] = {}
+    for line in lines:
+        place = (line.label, line.epsilon)
+        if line.audited is not None and not line.free:
+            worst[place] = max(worst.get(place, line), line, key=lambda each: each.audited or 0.0)
+    return list(worst.values())
+
+
+def _first_shown(paid: Sequence[KeptLine]) -> float | None:
+    """Epsilon 2 where there is one, else that of the most lines, the largest of several."""
+    often = Counter(line.epsilon for line in paid)
+    return max(often, key=lambda at: (at == _SHOWN, often[at], at), default=None)
+
+
+def _best(lines: Sequence[KeptLine]) -> set[str]:
+    """The labels of the best proven methods of a place, at the epsilon that is shown first."""
+    proven = [line for line in lines if not line.free and line.proven and not line.uncharged]
+    at = _first_shown(proven)
+    ranked = sorted((line for line in proven if line.epsilon == at), key=lambda line: -(line.test or 0.0))
+    return {line.label for line in ranked[:_LIT]}
 
 
 def _block(title: str, at: str, datasets: Sequence[str], lines: Sequence[KeptLine]) -> Block:
@@ -259,19 +304,17 @@ def _place(title: str, lines: Sequence[KeptLine], styles: Mapping[str, int]) -> 
     if scored:
         caption = "Utility at each claimed ε, with 95 % intervals over seeds (Student's t)."
         figures.append((caption, _curves(scored, styles)))
-    audited = [line for line in scored if line.audited is not None and not line.free]
-    if audited:
-        caption = "Brackets: the bar is claimed, the mark is what an attacker certified on small graphs."
-        figures.append((caption, _brackets(audited, styles)))
     # In the order in which the curves end, from above.
     levels = _levels(scored)
     ends = {line.label: line for line in sorted(scored, key=lambda line: (not line.free, line.epsilon))}
     ordered = sorted(ends.values(), key=lambda line: -(line.test or 0.0))
+    best = _best(scored)
     signs = [
         Sign(
             line.full_label,
             charts.key(styles[line.method], "dotted" if line in levels else _stroke(line)),
             max(_doubt(other) for other in scored if other.label == line.label),
+            lit=line.label in best and len(ends) > _LIT,
         )
         for line in ordered
     ]
@@ -283,7 +326,10 @@ def _place(title: str, lines: Sequence[KeptLine], styles: Mapping[str, int]) -> 
 def _curves(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
     across = _levels(lines)
     priced = [line for line in lines if line not in across]
-    levels = [Level(line.full_label, styles[line.method], line.test or 0.0, _said(line)) for line in across]
+    levels = [
+        Level(line.full_label, styles[line.method], line.test or 0.0, f"{line.full_label}: {_said(line)}")
+        for line in across
+    ]
     heights = [value for line in lines for value in (line.test, line.published) if value is not None]
     series = []
     for label, mine in _by_label(priced).items():
@@ -315,13 +361,13 @@ def _point(line: KeptLine) -> Point:
 
 
 def _printed(line: KeptLine, figure: float) -> Point:
-    said = f"{line.label} at ε {charts.short(line.epsilon)}: {percent(figure)} % published ({line.source})"
+    said = f"{line.label}, ε {charts.short(line.epsilon)}: {percent(figure)} published ({line.source})"
     return Point(line.epsilon, figure, figure, figure, said)
 
 
 def _said(line: KeptLine) -> str:
-    at = "" if line.free else f" at ε {line.epsilon:g}"
-    return f"{line.full_label}{at}: {percent(line.test)} {_within(line.half_width)} % ({line.seeds} seeds)"
+    at = "" if line.free else f"ε {charts.short(line.epsilon)}: "
+    return f"{at}{percent(line.test)} %"
 
 
 def _brackets(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
@@ -335,11 +381,11 @@ def _brackets(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
         charts.epsilons([line.epsilon for line in lines]),
         charts.amounts(values, charts.HEIGHT - charts.BOTTOM, charts.TOP),
         ("target ε (log scale)", "ε, log2(1 + ε) scale"),
-        f"Claimed and audited epsilon on {lines[0].dataset}; the table has the numbers",
+        f"Claimed and audited epsilon, {len(series)} methods; the table has the numbers",
     )
 
 
 def _bracket(line: KeptLine) -> Point:
     claimed, low = line.certificate_epsilon or 0.0, line.audited or 0.0
-    said = f"{line.label}: claimed {epsilon(claimed)}, certified above {epsilon(low, up=False)} {line.audit}"
+    said = f"claimed {epsilon(claimed)}, certified above {epsilon(low, up=False)}"
     return Point(line.epsilon, claimed, low, claimed, said)

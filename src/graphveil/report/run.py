@@ -1,19 +1,26 @@
-"""The one-page summary of a single run, and the demonstration."""
+"""The pages of a single run and of its card, and the demonstration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from graphveil.core import Unit, rounded
+from graphveil.release.certificate import Certificate
+from graphveil.release.edges import ReleasedEdges
+from graphveil.release.promise import power, shares
 from graphveil.release.release import Release
-from graphveil.report.charts import bars as drawn
-from graphveil.report.templates import render
+from graphveil.report import charts
+from graphveil.report.tables import epsilon as short
+from graphveil.report.templates import amount, render
 from graphveil.runtime.folders import write_file
 from graphveil.runtime.progress import track
+
+_TYPICAL = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Epsilons that a release's own is shown among."""
 
 
 @dataclass(frozen=True)
@@ -25,26 +32,90 @@ class Bar:
     epsilon: float
 
 
-def summary(release: Release, bars: Sequence[Bar], scores_are_private: bool | None = None) -> str:
-    """The page of one release: guarantee, accuracy beside the baselines, what was asked of the data.
+def summary(
+    release: Release,
+    bars: Sequence[Bar],
+    scores_are_private: bool | None = None,
+    scores: Mapping[str, Any] | None = None,
+) -> str:
+    """The page of one release: promise, accuracy beside the baselines, scores by class, what the attacker can reach.
 
-    `scores_are_private`: whether the bars tell of private labels; by default they do unless only edges are protected.
+    scores: what `Release.evaluate` gives for the test nodes. `scores_are_private`: whether they tell of private labels;
+    by default they do unless only edges are protected.
     """
     certificate = release.certificate
     private = certificate.plan.adjacency.unit is not Unit.EDGE if scores_are_private is None else scores_are_private
+    beside = [] if scores is None else [Bar("the largest class, always", scores["largest_class"], 0.0)]
+    shown = [*bars, *beside]
     return render(
         "summary.html",
-        release=release,
-        certificate=certificate,
-        plan=certificate.plan,
-        provenance=certificate.provenance,
-        epsilon=_shown(certificate.epsilon),
-        sound_epsilon=_shown(certificate.sound_epsilon),
-        others=[(one, _shown(one.sound_epsilon)) for one in certificate.guarantees[1:]],
-        bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": _shown(bar.epsilon)} for bar in bars],
-        chart=drawn([(bar.label, bar.accuracy) for bar in bars], "Test accuracy of each method"),
+        **_told(release),
+        bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": amount(bar.epsilon)} for bar in shown],
+        chart=charts.bars([(bar.label, bar.accuracy) for bar in shown], "Test accuracy of each method"),
         scores_are_private=private,
+        scores=scores,
+        classes=[] if scores is None else _named(release.classes, scores["classes"]),
     )
+
+
+def card_page(found: Release | ReleasedEdges) -> str:
+    """The card as a page: what can be signed, who is protected, what an attacker can reach, what was done."""
+    return render("card.html", **_told(found))
+
+
+def _told(found: Release | ReleasedEdges) -> dict[str, Any]:
+    """What both pages say."""
+    certificate = found.certificate
+    epsilon, delta = certificate.sound_epsilon, certificate.delta
+    return {
+        "title": f"{found.method.name()} on {certificate.provenance.dataset}",
+        "certificate": certificate,
+        "picture": charts.reach(power(epsilon, delta), f"What an attacker can reach at epsilon {amount(epsilon)}"),
+        "meanings": meanings(epsilon, delta),
+        "facts": _facts(found, certificate),
+    }
+
+
+def _facts(found: Release | ReleasedEdges, certificate: Certificate) -> list[tuple[str, str]]:
+    origin = certificate.provenance
+    said = [
+        ("method", str(found.method)),
+        ("data", origin.dataset),
+        ("split", f"{origin.split} {origin.split_hash[:12]}".rstrip()),
+        ("noise", f"{origin.source}, multiplier {origin.noise:.6g}"),
+        ("ledger", origin.ledger_entry or "not entered: nobody counts further releases"),
+    ]
+    if isinstance(found, ReleasedEdges):
+        return [*said, ("released", f"{found.num_nodes:,} nodes, {found.edges.shape[1]:,} edges")]
+    audit = [] if found.audit is None else [("audit", str(found.audit))]
+    return [*said, ("predictions", found.prediction_cost), *audit]
+
+
+def meanings(epsilon: float, delta: float) -> list[dict[str, Any]]:
+    """What epsilons mean, this one among them: the odds, and who is found if 1 in 100 is accused wrongly."""
+    listed = sorted({epsilon, *(one for one in _TYPICAL if short(one) != short(epsilon))})
+    return [
+        {
+            "epsilon": short(one) or "0",
+            "odds": "certainty" if one == math.inf else " : ".join(shares(one, delta)),
+            "found": f"{rounded(100 * _found(one, delta), places=1)} %",
+            "own": one == epsilon,
+        }
+        for one in listed
+    ]
+
+
+def _found(epsilon: float, delta: float) -> float:
+    """The largest TPR of a test whose FPR is 1 %."""
+    (x0, y0), (x1, y1), (x2, y2), _ = power(epsilon, delta)
+    if x1 <= 0.01:
+        return y1 + (0.01 - x1) / (x2 - x1) * (y2 - y1)
+    return y0 + (0.01 - x0) / (x1 - x0) * (y1 - y0)
+
+
+def _named(names: Sequence[str], classes: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Scores with the names of their classes; a class that the release does not know has its number."""
+    return [(names[place] if place < len(names) else str(place), one) for place, one in enumerate(classes)]
 
 
 def demonstrate(out: Path) -> str:
@@ -62,15 +133,11 @@ def demonstrate(out: Path) -> str:
     for label, method, epsilon in track(runs, "training three models", patience=0):
         with Stopwatch() as watch:
             release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0)
-        accuracy = release.evaluate("test")["accuracy"]
-        bars.append(Bar(label, accuracy, release.certificate.epsilon))
-        spent = _shown(release.certificate.epsilon)
-        lines.append(f"{label:<24} test accuracy {accuracy:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
+        scores = release.evaluate("test")
+        bars.append(Bar(label, scores["accuracy"], release.certificate.epsilon))
+        spent = amount(release.certificate.epsilon)
+        lines.append(f"{label:<24} test accuracy {scores['accuracy']:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")
     page = out / "summary.html"
-    write_file(page, summary(release, bars).encode())
+    write_file(page, summary(release, bars, scores=scores).encode())
     return "\n".join([*lines, "", release.certificate.card(), "", f"release  {folder}", f"summary  {page}"])
-
-
-def _shown(epsilon: float) -> str:
-    return rounded(epsilon, infinite="infinite")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from markupsafe import Markup
 
 from graphveil.core import rounded
+
+_WRITTEN = 100
+"""Rows that are written out, and are there without a script; those beyond are packed."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,32 @@ class Table:
         ]
         rows = tuple(tuple(row[place] for place in kept) for row in self.rows)
         return Table(self.id, self.caption, tuple(self.columns[place] for place in kept), rows)
+
+    @property
+    def written(self) -> tuple[tuple[TableCell, ...], ...]:
+        """The rows that the page holds as they are."""
+        return self.rows[:_WRITTEN] if self.packed else self.rows
+
+    @cached_property
+    def packed(self) -> Markup | None:
+        """The rows beyond, as JSON for the script: of every column its different cells, and which of them each row has.
+
+        A page of thousands of rows takes half the room. Nothing is packed where cells are drawn.
+        """
+        rest = self.rows[_WRITTEN:]
+        if not rest or any(cell.drawn for row in rest for cell in row):
+            return None
+        columns = [_dictionary([row[place] for row in rest]) for place in range(len(self.columns))]
+        # No text of a cell can end the script.
+        return Markup(json.dumps(columns, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _dictionary(cells: Sequence[TableCell]) -> dict[str, list[list[str]] | str]:
+    """words: text, small print and "bad" of every different cell; used: the number of each cell's words, in a line."""
+    said = [[cell.text, cell.more, "bad" if cell.bad and cell.text else ""] for cell in cells]
+    words = {tuple(each): None for each in said}
+    place = {each: index for index, each in enumerate(words)}
+    return {"words": [list(each) for each in words], "used": " ".join(str(place[tuple(each)]) for each in said)}
 
 
 def percent(share: float | None, places: int = 1) -> str:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
+from graphveil.tasks.class_scores import judged
 from graphveil.tasks.task import Task, Threshold
 
 
@@ -30,18 +33,5 @@ class NodeClassification(Task):
 
     def judge(
         self, scores: Tensor, targets: Tensor, sizes: tuple[int, ...], threshold: Threshold | None = None
-    ) -> dict[str, float]:
-        return accuracy_and_f1(self.predictions(scores, threshold), targets, self.width(sizes))
-
-
-def accuracy_and_f1(predicted: Tensor, truth: Tensor, num_classes: int) -> dict[str, float]:
-    """Accuracy and macro F1, over the classes that occur, of predicted classes, both int64 [n]."""
-    hits = predicted == truth
-    f1 = [class_f1(predicted, truth, label) for label in range(num_classes) if bool((truth == label).any())]
-    return {"accuracy": float(hits.double().mean()), "f1": sum(f1) / len(f1)}
-
-
-def class_f1(predicted: Tensor, truth: Tensor, label: int) -> float:
-    """F1 of one class against the rest, both int64 [n]; 0 if nobody has the class or is said to."""
-    said, is_ = predicted == label, truth == label
-    return 2 * float((said & is_).sum()) / max(float(said.sum() + is_.sum()), 1.0)
+    ) -> dict[str, Any]:
+        return judged(self.predictions(scores, threshold), targets, self.width(sizes), self.probabilities(scores))

@@ -29,7 +29,30 @@ function sortBy(table, column) {
   narrow(table.id, false);
 }
 
+// Rows beyond those that are written out: text, small print and a class for every cell.
+function unpack(table) {
+  const packed = document.querySelector(`[data-rows="${table.id}"]`);
+  if (!packed) return;
+  const columns = JSON.parse(packed.textContent).map(({ words, used }) => used.split(" ").map((place) => words[place]));
+  table.tBodies[0].append(
+    ...columns[0].map((_, row) => {
+      const line = document.createElement("tr");
+      columns.forEach((cells, column) => {
+        const [text, more, bad] = cells[row];
+        const cell = document.createElement(column ? "td" : "th");
+        if (!column) cell.scope = "row";
+        cell.className = `${bad}${column && text.length > 40 ? " long" : ""}`;
+        cell.textContent = more ? `${text} ` : text;
+        if (more) cell.append(Object.assign(document.createElement("small"), { textContent: more }));
+        line.append(cell);
+      });
+      return line;
+    }),
+  );
+}
+
 function read(table) {
+  unpack(table);
   const heads = [...table.tHead.rows[0].cells];
   const rows = [...table.tBodies[0].rows].map((element) => ({
     element,
@@ -120,7 +143,7 @@ function showBlock(select) {
 function makeLegend(list) {
   const figures = list.parentElement;
   for (const item of list.children) {
-    const { label } = item.dataset;
+    const label = item.querySelector("span").firstChild.textContent.trim();
     const lines = [...figures.querySelectorAll("[data-line]")].filter(
       (line) => line.dataset.line === label || label.startsWith(`${line.dataset.line}, ε`),
     );
@@ -129,13 +152,14 @@ function makeLegend(list) {
     button.type = "button";
     button.setAttribute("aria-pressed", "false");
     button.append(...item.childNodes);
-    button.addEventListener("click", () => {
-      const pressed = button.getAttribute("aria-pressed") !== "true";
+    const press = (pressed) => {
       button.setAttribute("aria-pressed", String(pressed));
       lines.forEach((line) => line.classList.toggle("on", pressed));
       figures.classList.toggle("lit", list.querySelector("[aria-pressed=true]") !== null);
-    });
+    };
+    button.addEventListener("click", () => press(button.getAttribute("aria-pressed") !== "true"));
     item.append(button);
+    if ("lit" in item.dataset) press(true);
   }
 }
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from graphveil.core import Reading
 from graphveil.methods.privgnn import PrivGnn
-from graphveil.planning import Terms, even_odds, planned
+from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
 from two_graphs import SIZES
 
@@ -24,17 +22,3 @@ def test_noise_meets_epsilon_by_the_proof_that_is_charged(reading: Reading) -> N
     if reading is Reading.PUBLISHED:
         assert made.sound is not None
         assert accounting.epsilon(made.sound, 1e-4) > 2.0
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0, 12.0])
-def test_odds_are_never_told_smaller_than_they_are(epsilon: float) -> None:
-    more, less = map(float, even_odds(epsilon).split(" : "))
-    true = 100 / (1 + math.exp(-epsilon))
-    assert true <= more + 1e-9 <= true + 1 + 1e-9
-    assert more + less == pytest.approx(100)
-    assert less > 0
-
-
-def test_odds_without_a_bound_are_certainty() -> None:
-    assert {even_odds(epsilon) for epsilon in (40.0, 1e9, math.inf)} == {"100 : 0"}
-    assert even_odds(0.0) == "50 : 50"

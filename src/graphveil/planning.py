@@ -34,9 +34,6 @@ WEAK_EPSILON = 10.0
 _READABLE_EPSILON = 20.0
 """Up to it the odds are written out."""
 
-_MOST_EXPONENT, _ODDS_PLACES = 700.0, 6
-"""Beyond it doubles end; and more decimals than can be read are told as certainty."""
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -120,16 +117,6 @@ def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str
             f"meet it; take at most {default_delta(nodes):g}"
         )
     return found
-
-
-def even_odds(epsilon: float) -> str:
-    """What even odds about one unit can become, of a hundred: e^epsilon : 1, rounded against us; up to delta."""
-    rest = 100 / (1 + math.exp(min(epsilon, _MOST_EXPONENT)))
-    places = max(0, 1 - math.floor(math.log10(rest))) if rest < 10 else 0
-    if places > _ODDS_PLACES:
-        return "100 : 0"
-    least = math.floor(rest * 10**places) / 10**places
-    return f"{100 - least:.{places}f} : {least:.{places}f}"
 
 
 def _odds(epsilon: float) -> str:

@@ -32,7 +32,8 @@ from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 from graphveil.methods.gcn import Gcn
 from graphveil.methods.mlp import Mlp
-from graphveil.planning import Terms, cautions, default_delta, even_odds, plan_of, planned
+from graphveil.planning import Terms, cautions, default_delta, plan_of, planned
+from graphveil.release.promise import even_odds
 from graphveil.runtime.progress import quiet, track
 from graphveil.training import train
 
@@ -121,8 +122,8 @@ class Advice:
 
     @property
     def odds(self) -> tuple[str, ...]:
-        """What even odds about one unit can become, for every epsilon, up to an event of chance delta."""
-        return tuple(map(even_odds, self.epsilons))
+        """What even odds about one unit can become, for every epsilon."""
+        return tuple(even_odds(epsilon, self.delta) for epsilon in self.epsilons)
 
     @property
     def table(self) -> list[dict[str, str]]:

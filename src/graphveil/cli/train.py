@@ -96,7 +96,8 @@ def account(
 
 def _account(found: Planned) -> dict[str, Any]:
     """What a plan spends, asks and assumes."""
-    from graphveil.planning import cautions, even_odds
+    from graphveil.planning import cautions
+    from graphveil.release.promise import even_odds
 
     plan = found.plan
     return {
@@ -105,7 +106,7 @@ def _account(found: Planned) -> dict[str, Any]:
         "protects": str(plan.adjacency),
         "reading": plan.reading.value,
         "epsilon": found.epsilon,
-        "even_odds": even_odds(found.sound_epsilon),
+        "even_odds": even_odds(found.sound_epsilon, found.delta),
         "delta": found.delta,
         "noise": found.noise,
         "steps": [step.describe() for step in plan.steps],

@@ -216,7 +216,9 @@ class _View:
         heard = (told - expected * _prior_shares(told)) * worth
         near, noises = (_two_hops(known.links, part) for part in (heard, noise * worth * torch.randn_like(told)))
         energies, lost = (_energies(_mean(known.links, part)) for part in (near, noises))
-        factors = _TOLD_LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
+        # Where links look random, what was told is noise to who hears it from a neighbour.
+        length = _TOLD_LENGTH if known.near.shape[1] else 0.0
+        factors = length * (1 - lost / energies).clamp(min=0) / energies.sqrt()
         whole = cls(known, told, telling, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
         lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
         return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(told) else 1.0)

@@ -129,6 +129,11 @@ def shares(epsilon: float, delta: float) -> tuple[str, str]:
     return f"{100 - floored:.{places}f}", f"{floored:.{places}f}"
 
 
+def even_odds(epsilon: float, delta: float) -> str:
+    """What even odds about one unit can become: "89 : 11"."""
+    return " : ".join(shares(epsilon, delta))
+
+
 def in_lines(promises: Sequence[Promise], prefix: str = "") -> list[str]:
     """The head of a card: what can be signed, then who is and is not protected. prefix: what comes before it."""
     lines = [f"{prefix}{one.sentence}" for one in promises]

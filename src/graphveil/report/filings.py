@@ -16,6 +16,7 @@ from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 from graphveil.release.certificate import Certificate, Guarantee
 from graphveil.release.edges import ReleasedEdges
+from graphveil.release.promise import even_odds
 from graphveil.release.release import Release
 from graphveil.report.run import card_page
 
@@ -38,9 +39,6 @@ _NOTHING = "not needed: nothing private is read, and no noise is drawn"
 
 
 _UNPROTECTED = "not applicable: nothing is protected"
-
-_READABLE_EPSILON = 20.0
-"""Up to it odds are written out."""
 
 
 class Filing(StrEnum):
@@ -210,12 +208,10 @@ def _sentence(one: dict[str, Any]) -> str:
     proven = one["proven_epsilon"]
     if proven == math.inf:
         return f"For {one['dataset']!r} nothing is proven: no protection."
-    odds = rounded(math.exp(proven), places=2) if proven < _READABLE_EPSILON else f"e^{rounded(proven, places=2)}"
-    chance = rounded(100 / (1 + math.exp(-proven)), places=2)
     claimed = "" if one["epsilon"] == proven else f" (claimed: {rounded(one['epsilon'], infinite='infinity')})"
     return (
         f"For {one['dataset']!r}: epsilon {rounded(proven, places=4)}{claimed} at delta {one['delta']:.3g}; even odds "
-        f"about one unit become at most {odds} : 1, a chance of {chance} %, but for an event of chance delta."
+        f"about one unit become at most {even_odds(proven, one['delta'])}."
     )
 
 

@@ -37,7 +37,7 @@ def test_noise_is_that_of_the_full_size_and_odds_are_rounded_against_us(advice: 
     for point in gap.expected:
         plan = made.plan(SIZES, gv.Adjacency.of("edge"), gv.Reading.SOUND, point.noise)
         assert 0.99 * point.epsilon < gv.accounting.epsilon(plan, advice.delta) <= point.epsilon
-    assert advice.odds == ("74 : 26", "98.3 : 1.7")
+    assert advice.odds == ("74 : 26", "99 : 1")
     assert [row["even odds become"] for row in advice.prices] == list(advice.odds)
 
 

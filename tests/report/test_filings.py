@@ -104,8 +104,8 @@ def test_every_part_is_either_protected_or_said_not_to_be(unit: Unit) -> None:
 
 
 def test_odds_are_rounded_up(hearsay: Release) -> None:
-    """e^1 = 2.71828..., a chance of 73.1058... %."""
-    assert "at most 2.72 : 1, a chance of 73.11 %" in filed(hearsay, Filing.MARKDOWN)
+    """e / (1 + e) = 73.1058... %."""
+    assert "even odds about one unit become at most 74 : 26." in filed(hearsay, Filing.MARKDOWN)
     weaker = replace(hearsay.certificate, delta=1e-5)
     assert weaker.sound_epsilon <= 1
 

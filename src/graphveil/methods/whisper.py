@@ -213,12 +213,14 @@ class _View:
         linked = torch.from_numpy(np.diff(known.links.indptr) + 1.0)[:, None]
         expected = linked / linked.mean() * (told.sum() / max(len(told), 1)).clamp(min=0)
         worth = 1 / (expected + _DOUBT * noise + 1e-6)
-        heard = (told - expected * _prior_shares(told)) * worth
-        near, noises = (_two_hops(known.links, part) for part in (heard, noise * worth * torch.randn_like(told)))
-        energies, lost = (_energies(_mean(known.links, part)) for part in (near, noises))
-        # Where links look random, what was told is noise to who hears it from a neighbour.
-        length = _TOLD_LENGTH if known.near.shape[1] else 0.0
-        factors = length * (1 - lost / energies).clamp(min=0) / energies.sqrt()
+        usual = _prior_shares(told)
+        heard = (told - expected * usual) * worth
+        # Votes that say nothing differ from one another too: as counts of them do, and by the noise.
+        size = 1.0 if isinstance(telling, Tally) else float(linked.mean()) ** -0.5
+        chance = (noise**2 + expected * usual * size).sqrt() * worth * torch.randn_like(told)
+        near, blind = (_two_hops(known.links, part) for part in (heard, chance))
+        energies, lost = (_energies(_mean(known.links, part)) for part in (near, blind))
+        factors = _TOLD_LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
         whole = cls(known, told, telling, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
         lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
         return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(told) else 1.0)

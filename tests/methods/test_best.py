@@ -27,7 +27,7 @@ from graphveil.privacy.session import Session
 from graphveil.report.cards import cards
 
 QUICK = Gap(hidden=8, head=8, epochs=5)
-FLOOR = DpSgd(steps=20)
+FLOOR = DpSgd(steps=20, learning_rate=64.0)
 USELESS = DpSgd(hidden=1, steps=20, learning_rate=1e-6)
 
 

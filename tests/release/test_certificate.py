@@ -31,7 +31,7 @@ FILES = ("release.json", "weights.safetensors", "card.txt", "manifest.json")
 @pytest.fixture(scope="module")
 def release() -> Release:
     graph = gv.datasets.load("chain-s")
-    return gv.train(graph, gv.methods.DpSgd(steps=3), epsilon=2.0, delta=1e-5, unit="node", seed=0)
+    return gv.train(graph, gv.methods.DpSgd(steps=3, learning_rate=64.0), epsilon=2.0, delta=1e-5, unit="node", seed=0)
 
 
 @pytest.fixture(scope="module")

@@ -315,9 +315,12 @@ def audited(method: Method, plan: Plan) -> str:
 def load(path: str | os.PathLike[str]) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
     folder = Path(path)
-    if (folder / "graph.json").is_file():
-        raise InvalidInput(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load")
-    contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
+    try:
+        contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
+    except Tampered as error:
+        if not os.path.lexists(folder / "graph.json"):
+            raise
+        raise Tampered(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load") from error
     described = parse_json(contents["release.json"], READABLE)
     try:
         method = discover.rebuild_method(described["method"])

@@ -49,7 +49,7 @@ def test_attacker_and_method_have_settings_of_their_own(tables: list[str]) -> No
     [
         (["telepathy", "gap"], "linkteller"),
         (["lpa", "gap", "--set", "metric=cosine"], "distance"),
-        (["lpa", "gap", "--set", "sample=many"], "int"),
+        (["lpa", "gap", "--set", "sample=many"], "whole number"),
         (["lpa", "gcn", "--unit", "node"], "edge"),
         (["gmia", "gcn", "--unit", "edge"], "node"),
     ],

@@ -37,7 +37,7 @@ class ToldLabel(Canary):
         misled = _misled(graph, node)
         linked = _linked(misled, node, listener)
         if adjacency.unit is Unit.NODE:
-            alone = _linked(misled.with_arcs(Csr.empty(graph.num_nodes)), node, listener)
+            alone = _linked(replace(misled, adj=Csr.empty(graph.num_nodes)), node, listener)
             return [
                 replace(
                     Pair.without_node(alone, node), what="a node that looks like another class, with the only edge"

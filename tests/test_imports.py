@@ -141,7 +141,7 @@ gv.train(graph, gv.methods.DpSgd(steps=2, sampling_rate=0.5), noise=3.0, delta=1
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("asked", ["1", "0"], ids=["one", "no-number-of-threads"])
+@pytest.mark.parametrize("asked", ["1", pytest.param("0", marks=pytest.mark.slow)], ids=["one", "no-number-of-threads"])
 def test_the_number_of_threads_is_what_the_user_set(asked: str) -> None:
     script = """
 import graphveil as gv, torch, numba

@@ -134,7 +134,8 @@ def interrupted(tmp_path: Path, jobs: int, how: signal.Signals) -> tuple[Path, P
     return path, out, process.returncode, said
 
 
-@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow  # what is interrupted goes on, below
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_and_started_again(tmp_path: Path, jobs: int) -> None:
     path, out, _, _ = interrupted(tmp_path, jobs, signal.SIGKILL)
     before = stamps(out)

@@ -199,6 +199,7 @@ def test_checksums_name_one_file_among_many(tmp_path: Path, cache: Path) -> None
     assert len(list(cache.iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_processes_may_load_at_once(cache: Path) -> None:
     raw_root()
     code = "from graphveil import datasets; print(datasets.load('german').fingerprint())"

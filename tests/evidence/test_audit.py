@@ -50,6 +50,7 @@ def test_a_false_claim_is_refuted_and_a_sound_one_is_not(graph: Graph) -> None:
     assert sound.attack.startswith("canary_edge on chain-s: ")
 
 
+@pytest.mark.slow  # games are, in test_game.py
 def test_any_number_of_workers_and_any_start_give_the_same(graph: Graph, tmp_path: Path) -> None:
     given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "unit": "node", "runs": 150, "attack": "gradient_canary"}
     method = gv.methods.DpSgd(steps=2)

@@ -124,6 +124,7 @@ def test_a_damaged_court_is_refused(changes: dict[str, Any], said: str) -> None:
         court.Court.rebuild({**KEPT, **changes})
 
 
+@pytest.mark.slow  # games are the same for any number of workers in test_game.py
 def test_the_number_of_workers_changes_nothing() -> None:
     alone = court.hold(seed=1, quick=True, only="privgnn")
     with using(Local(2)):

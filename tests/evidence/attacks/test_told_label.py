@@ -64,6 +64,7 @@ def test_an_audit_reaches_half_of_a_claim(
     assert epsilon / 2 <= found.lower <= found.claimed
 
 
+@pytest.mark.slow  # sums of probe are heard above
 def test_labels_that_are_whispered_are_heard_by_an_audit(graph: Graph) -> None:
     """One gradient step, for the sake of time: how many there are changes neither the claim nor what all of them tell.
 

@@ -17,11 +17,6 @@ from hypothesis import settings
 
 import quick
 
-try:
-    from xdist.scheduler import LoadGroupScheduling
-except ImportError:  # tests run without it too, in one process
-    LoadGroupScheduling = None
-
 torch.set_num_threads(1)
 numba.set_num_threads(1)
 
@@ -57,8 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A file with grouped tests goes to one process whole: under pytest 9.2 xdist's own groups have no effect."""
+    from xdist.scheduler import LoadGroupScheduling  # only xdist asks
 
-    class ByFile(LoadGroupScheduling):  # type: ignore[misc, valid-type]
+    class ByFile(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.split("::")[0]
             return file if _has_groups(config.rootpath / file) else nodeid

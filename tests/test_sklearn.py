@@ -94,6 +94,13 @@ def test_private_data_are_no_parameters() -> None:
     assert [len(value) for name, value in vars(made).items() if name == "_rows"] == [64]
 
 
+def test_at_node_level_rows_that_train_are_told_apart() -> None:
+    X, y, edges = tables()
+    made = PrivateGraphClassifier(unit="node", epsilon=8.0, seed=0).fit(X, y, edges)
+    assert len(np.unique(made.predict(X))) > 1
+    assert made.release_.certificate.plan.adjacency.unit is gv.Unit.NODE
+
+
 def test_released_predictions_are_for_the_rows_of_the_training() -> None:
     X, y, edges = tables()
     made = PrivateGraphClassifier(HEARSAY, seed=0).fit(X, y, edges)
@@ -116,6 +123,7 @@ def test_released_predictions_are_for_the_rows_of_the_training() -> None:
         ({"y": np.linspace(0, 1, COUNT)}, "Unknown label type"),
         ({"method": "heterpoisson", "unit": "node"}, "use gv.train"),
         ({"method": "hearsay", "unit": "node"}, "does not protect"),
+        ({"method": "whisper", "unit": "node"}, "every row of X trains"),
         ({"method": "hearsey"}, "did you mean: hearsay"),
         ({"epsilon": 0.0}, "epsilon must be"),
     ],

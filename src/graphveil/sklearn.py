@@ -19,6 +19,8 @@ from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Unit, Unsupporte
 from graphveil.graph.graph import Graph
 from graphveil.graph.lineage import digest
 from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.dpsgd import DpSgd
+from graphveil.methods.whisper import Whisper
 from graphveil.privacy.ledger import Ledger
 from graphveil.training import train
 
@@ -42,7 +44,8 @@ class PrivateGraphClassifier:
     **Every fit is a release and spends epsilon again**, the fits of a cross-validation too, and so is every refit. Give
     a `ledger`, whose budget for `graph(X, y, edges)` is open, and a fit beyond it is refused before anything is read.
 
-    method: a name, a method, or None for the flagship of the unit. Its predictions read the release alone, and then
+    method: a name, a method, or None for the flagship of the unit; at node level `dpsgd`, because every row trains and
+    `whisper` has something to say of nodes outside training alone. Its predictions read the release alone, and then
     `predict` is for the rows of the training, or the queried node's own features, and then for any. seed: fixes
     everything, noise included: not for release.
 
@@ -114,6 +117,10 @@ class PrivateGraphClassifier:
     def fit(self, X: Any, y: Any, edges: Any = None) -> Self:
         """Train, and spend epsilon; a second fit spends it again, and says so. X: [n, d]; y: [n]; edges: [m, 2]."""
         method = self._made_method()
+        if isinstance(method, Whisper):
+            raise Unsupported(
+                "every row of X trains, and whisper names the largest class for all of them; use gv.train"
+            )
         if method.reads not in (PredictionReads.RELEASED, PredictionReads.OWN_FEATURES):
             raise Unsupported(
                 f"predictions of {method.name()} read {method.reads.value}, which predict(X) has not; use gv.train"
@@ -180,6 +187,8 @@ class PrivateGraphClassifier:
         if isinstance(self.method, Method):
             return self.method
         unit = parse(Unit, self.unit, "unit")
+        if self.method is None and unit is Unit.NODE:
+            return DpSgd()
         made: Method = (discover.flagship(unit) if self.method is None else discover.method(self.method))()
         return made
 

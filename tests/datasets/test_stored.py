@@ -309,6 +309,20 @@ class TestDownloads:
         assert f"copy data/{source.folder} to {tmp_path / 'root' / source.folder}" in str(said.value)
         assert not list((tmp_path / "root").iterdir())
 
+    def test_a_folder_that_lacks_a_file_is_kept(
+        self, source: stored.Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def unasked(_: str) -> object:
+            raise AssertionError("nothing is downloaded")
+
+        monkeypatch.setattr("graphveil.datasets._sources", lambda: {"cora": replace(source, reader=unasked)})
+        mine = tmp_path / source.folder / "notes.txt"
+        mine.parent.mkdir(parents=True)
+        mine.write_text("mine")
+        with pytest.raises(InvalidInput, match="move it away"):
+            datasets.get("cora", tmp_path)
+        assert mine.read_text() == "mine"
+
     def test_graphs_that_only_borrow_a_class_are_not_downloaded_by_it(self, tmp_path: Path) -> None:
         with pytest.raises(Unsupported, match="no class that downloads 'german'"):
             datasets.get("german", tmp_path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -117,13 +116,15 @@ class Stored(DatasetSource):
             raise Unsupported(
                 f"PyG has no class that downloads {name!r}: put {', '.join(self.files)} into {into / self.folder}"
             )
+        target = into / self.folder
+        if target.is_dir() and any(target.iterdir()):
+            raise InvalidInput(f"{target} lacks some of {', '.join(self.files)}; move it away, then download again")
         try:
             into.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=into) as scratch:
                 self.reader(scratch)
-                target = into / self.folder
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.rmtree(target, ignore_errors=True)
+                # An empty folder gives way.
                 os.replace(Path(scratch, self.folder), target)
         # A missing network, a full disk, an answer that is no dataset: each class and library has errors of its own.
         except Exception as error:

@@ -21,10 +21,10 @@ def labels_of_alike(rows: Tensor, labels: Tensor, train: Tensor, classes: int) -
     rows, voters = normalize(rows, dim=1), train.nonzero().ravel()
     votes, place = one_hot(labels[voters], classes).to(rows.dtype), torch.full((len(rows),), -1)
     place[voters] = torch.arange(len(voters))
-    shares = []
+    known, shares = rows[voters].T, []
     for first in range(0, len(rows), _BLOCK):
         own = place[first : first + _BLOCK]
-        cosines = rows[first : first + _BLOCK] @ rows[voters].T
+        cosines = rows[first : first + _BLOCK] @ known
         weights = torch.where(cosines > 0, ((cosines - 1) / _WARMTH).exp(), 0.0)
         itself = (own >= 0).nonzero().ravel()
         weights[itself, own[itself]] = 0.0

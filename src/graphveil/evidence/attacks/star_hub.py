@@ -75,8 +75,15 @@ def _star(graph: Graph, hub: int, listeners: Ids) -> Graph:
     sources, targets = (hubs, listeners)
     if graph.undirected:
         sources, targets = np.concatenate([hubs, listeners]), np.concatenate([listeners, hubs])
-    star = graph.with_arcs(Csr.from_edge_index(sources, targets, graph.num_nodes))
+    return rewired(graph, sources, targets)
+
+
+def rewired(graph: Graph, sources: Ids, targets: Ids) -> Graph:
+    """The graph with these arcs alone, int64 [m] each.
+
+    Degrees that were stated become true of them: an attacker makes up the population too.
+    """
+    made = graph.with_arcs(Csr.from_edge_index(sources, targets, graph.num_nodes))
     if graph.degrees is None:
-        return star
-    # Degrees that were stated become true of the star: an attacker makes up the population too.
-    return star.with_degrees(np.maximum(graph.degrees, np.bincount(sources, minlength=graph.num_nodes)))
+        return made
+    return made.with_degrees(np.maximum(graph.degrees, np.bincount(sources, minlength=graph.num_nodes)))

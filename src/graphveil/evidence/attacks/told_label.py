@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from graphveil.core import Adjacency, Unit
-from graphveil.evidence.attacks.star_hub import speaker
+from graphveil.evidence.attacks.star_hub import rewired, speaker
 from graphveil.evidence.game import Canary, Pair
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
@@ -66,9 +66,4 @@ def _linked(graph: Graph, node: int, other: int) -> Graph:
     sources, targets = graph.adj.indices, graph.adj.targets()
     kept = (sources != node) & (targets != node)
     froms, tos = ([node, other], [other, node]) if graph.undirected else ([node], [other])
-    ends = np.concatenate([sources[kept], froms]), np.concatenate([targets[kept], tos])
-    linked = graph.with_arcs(Csr.from_edge_index(ends[0], ends[1], graph.num_nodes))
-    if graph.degrees is None:
-        return linked
-    # Degrees that were stated become true: an attacker makes up the population too.
-    return linked.with_degrees(np.maximum(graph.degrees, np.bincount(ends[0], minlength=graph.num_nodes)))
+    return rewired(graph, np.concatenate([sources[kept], froms]), np.concatenate([targets[kept], tos]))

@@ -110,7 +110,17 @@ def test_a_ledger_counts_every_fit_and_refuses_one_beyond_its_budget(tmp_path: P
 def test_private_data_are_no_parameters() -> None:
     X, y, edges = tables()
     made = PrivateGraphClassifier(QUICK, seed=0).fit(X, y, edges)
-    assert set(made.get_params()) == {"method", "unit", "epsilon", "delta", "noise", "directed", "ledger", "seed"}
+    assert set(made.get_params()) == {
+        "method",
+        "unit",
+        "epsilon",
+        "delta",
+        "noise",
+        "directed",
+        "class_weight",
+        "ledger",
+        "seed",
+    }
     assert "".join(repr(made).split()) == f"PrivateGraphClassifier(method={QUICK!r},seed=0)".replace(" ", "")
     assert made.set_params(epsilon=2.0).get_params()["epsilon"] == 2.0
     with pytest.raises(ValueError, match="Invalid parameter 'edges'"):
@@ -171,6 +181,7 @@ def test_mistakes_cost_nothing(given: dict[str, Any], said: str, tmp_path: Path)
 def test_scikit_learn_finds_nothing_else_to_complain_about() -> None:
     excused = {
         "check_dtype_object": "bad cells get our typed error, a ValueError, and no TypeError",
+        "check_class_weight_classifiers": "a method balances classes or does not; it takes no weights by name",
         "check_classifiers_classes": "the labels -1 and 1 are refused: -1 means no label",
         "check_methods_subset_invariance": "chances have single precision; 1e-7 between one row and many is asked for",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -49,7 +50,8 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     method: a name, a method, or None for the flagship of the unit; at node level `dpsgd`, because every row trains and
     `whisper` has something to say of nodes outside training alone. Its predictions read the release alone, and then
     `predict` is for the rows of the training, or the queried node's own features, and then for any. seed: fixes
-    everything, noise included: not for release.
+    everything, noise included: not for release. class_weight: "balanced" lets rare classes count as much as frequent
+    ones in training; refused where the method has none.
 
     After a fit: `release_` (save it, look at its `certificate`), `classes_`, `n_features_in_`, `n_fits_`, and
     `feature_names_in_` where X has names: columns of other names, or in another order, are then refused.
@@ -64,6 +66,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         delta: float | None = None,
         noise: float | None = None,
         directed: bool = False,
+        class_weight: str | None = None,
         ledger: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> None:
@@ -73,6 +76,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.delta = delta
         self.noise = noise
         self.directed = directed
+        self.class_weight = class_weight
         self.ledger = ledger
         self.seed = seed
 
@@ -161,6 +165,17 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return float(np.mean(found[known] == labels[known]))
 
     def _made_method(self) -> Method:
+        made = self._named_method()
+        if self.class_weight is None:
+            return made
+        if "class_weight" not in {item.name for item in fields(made)}:
+            raise Unsupported(
+                f"{made.name()} has no class weights: it learns from private labels through noise alone, and counting "
+                "classes would read them once more; choose by predict_proba, say from a class's share on"
+            )
+        return replace(made, **{"class_weight": self.class_weight})
+
+    def _named_method(self) -> Method:
         if isinstance(self.method, Method):
             return self.method
         unit = parse(Unit, self.unit, "unit")

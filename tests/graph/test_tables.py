@@ -438,5 +438,5 @@ def test_cells_of_frames_are_encoded_by_their_kind(cells: Any, kind: str) -> Non
 
 
 def test_a_lazy_frame_is_refused_and_told_what_to_do() -> None:
-    with pytest.raises(InvalidInput, match="give frame.collect"):
+    with pytest.raises(InvalidInput, match="collect it first"):
         read_table(pl.DataFrame({"id": ["a"]}).lazy(), "nodes")

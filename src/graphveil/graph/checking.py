@@ -63,9 +63,8 @@ class Findings:
     def __str__(self) -> str:
         lines = [f"problem  {words}" for words in self.problems] + [f"note     {words}" for words in self.remarks]
         lines += [f"option   {words}" for words in self.options]
-        return "\n".join(
-            [*lines, "ready" if self.ready else f"{len(self.problems)} problem{'s' if len(self.problems) > 1 else ''}"]
-        )
+        count = len(self.problems)
+        return "\n".join([*lines, "ready" if self.ready else f"{count} problem{'s' if count > 1 else ''}"])
 
     @contextmanager
     def noted(self) -> Iterator[None]:

@@ -160,6 +160,7 @@ class Eclipse(ReleasedGraph):
     # --- As a graph. ---
 
     def require_graph(self) -> None:
+        super().require_graph()
         if self.use != Use.GRAPH:
             raise Unsupported(f'eclipse with use="{self.use}" releases a core and no graph; pass use="graph"')
 

@@ -64,7 +64,8 @@ def test_from_messy_tables_to_next_month(tmp_path: Path, monkeypatch: pytest.Mon
     assert "largest class" in advice.stdout
     typed(f"ledger open book {march} --unit edge --epsilon 4 --delta 1e-6")
     paid = "--unit edge --epsilon 2 --delta 1e-6 --ledger book"
-    said = typed(f"train hearsay {march} {paid} --threshold fraud=0.3 --seed 0 --out model --summary run.html").stdout
+    kept = "--out model --summary run.html --record run.json"
+    said = typed(f"train hearsay {march} {paid} --class-weight balanced --threshold fraud=0.3 --seed 0 {kept}").stdout
     assert re.search(r"fraud +[01]\.\d+ +[01]\.\d+", said), "precision and recall, by the name of the class"
     assert "even odds become at most 89 : 11." in typed("card model").stdout
     assert "verified: hashes, card, arithmetic and plan agree" in typed(f"verify model {march}").stdout
@@ -77,6 +78,10 @@ def test_from_messy_tables_to_next_month(tmp_path: Path, monkeypatch: pytest.Mon
     typed(f"infer model {april} --epsilon 1 --delta 1e-6 --ledger book --seed 1 --out april.csv")
     assert frauds_found("april.csv", 1) > 0.9
     assert [account.entries for account in gv.Ledger("book").accounts()] == [1, 1]
+    typed("report run.json -o report.html")
+    shown = Path("report.html").read_text()
+    for words in ("month0-payments", "test balanced_accuracy", "test auc"):
+        assert words in shown
 
 
 def test_the_same_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,8 @@ def test_what_has_no_meaning_is_none_and_left_out_of_means() -> None:
     assert absent["f1"] is None
     assert found["balanced_accuracy"] == pytest.approx((lone["recall"] + 0) / 2)
     assert judged(said, truth, 3)["auc"] is None
-    assert judged(torch.zeros(2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), 1)["auc"] is None
+    alone = torch.zeros(2, dtype=torch.int64)
+    assert judged(alone, alone, 2, torch.tensor([[0.9, 0.1], [0.6, 0.4]]))["auc"] is None
 
 
 @pytest.mark.parametrize(

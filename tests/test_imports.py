@@ -129,7 +129,7 @@ def test_a_plan_with_known_noise_trains_without_accountant_and_cipher() -> None:
     """Accelerator machines may lack them: the training core needs torch, numpy, scipy and numba only."""
     script = """
 import sys
-for name in ("dp_accounting", "cryptography", "pydantic", "torch_geometric", "jinja2", "pyarrow"):
+for name in ("dp_accounting", "cryptography", "pydantic", "torch_geometric", "jinja2", "pyarrow", "sklearn"):
     sys.modules[name] = None
 import graphveil as gv
 graph = gv.datasets.load("chain-s")

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.utils.estimator_checks import check_estimator
 
 import graphveil as gv
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Unsupported
@@ -16,6 +18,7 @@ from graphveil.sklearn import PrivateGraphClassifier
 
 COUNT = 60
 QUICK, HEARSAY = gv.methods.Mlp(epochs=5), gv.methods.Hearsay(folds=2, hidden=8, head=8)
+SMALL = gv.methods.Mlp(hidden=16, epochs=60)
 
 
 def tables() -> tuple[Any, Any, Any]:
@@ -53,6 +56,31 @@ def test_nodes_without_a_label_are_no_class(missing: Any) -> None:
     assert made.fit(X, y, edges).classes_.tolist() == [0, 1]
 
 
+def test_columns_go_by_their_names() -> None:
+    """A frame whose columns stand in another order was taken by position, and predicted something else."""
+    X, y, edges = tables()
+    frame = pd.DataFrame(X, columns=["balance", "age", "payments"])
+    for method in (QUICK, HEARSAY):
+        made = PrivateGraphClassifier(method, seed=0).fit(frame, pd.Series(y), edges)
+        assert made.feature_names_in_.tolist() == ["balance", "age", "payments"]
+        assert np.array_equal(made.predict(frame), made.predict())
+        for other in (frame[["age", "balance", "payments"]], frame.rename(columns={"age": "years"})):
+            with pytest.raises(InvalidInput, match="feature names should match"):
+                made.predict(other)
+        with pytest.raises(InvalidInput, match="feature names should match"):
+            made.predict(frame.assign(more=1.0))
+
+
+@pytest.mark.parametrize("kind", ["object", "str", "string", "category"])
+def test_missing_labels_of_pandas_are_no_class(kind: str) -> None:
+    X, y, edges = tables()
+    labels = pd.Series(y, dtype=object)
+    labels[::3] = pd.NA
+    made = PrivateGraphClassifier(QUICK, seed=0).fit(X, labels.astype(kind), edges)
+    assert made.classes_.tolist() == ["fraud", "ok"]
+    assert made.score(X, labels.astype(kind)) >= 0.5
+
+
 def test_a_second_fit_says_that_it_spends_again() -> None:
     X, y, edges = tables()
     made = PrivateGraphClassifier(QUICK, seed=0)
@@ -83,10 +111,20 @@ def test_a_ledger_counts_every_fit_and_refuses_one_beyond_its_budget(tmp_path: P
 def test_private_data_are_no_parameters() -> None:
     X, y, edges = tables()
     made = PrivateGraphClassifier(QUICK, seed=0).fit(X, y, edges)
-    assert set(made.get_params()) == {"method", "unit", "epsilon", "delta", "noise", "directed", "ledger", "seed"}
-    assert repr(made) == f"PrivateGraphClassifier(method={QUICK!r}, seed=0)"
+    assert set(made.get_params()) == {
+        "method",
+        "unit",
+        "epsilon",
+        "delta",
+        "noise",
+        "directed",
+        "class_weight",
+        "ledger",
+        "seed",
+    }
+    assert "".join(repr(made).split()) == f"PrivateGraphClassifier(method={QUICK!r},seed=0)".replace(" ", "")
     assert made.set_params(epsilon=2.0).get_params()["epsilon"] == 2.0
-    with pytest.raises(InvalidInput, match="invalid parameter 'edges'"):
+    with pytest.raises(ValueError, match="Invalid parameter 'edges'"):
         made.set_params(edges=edges)
     assert pickle.loads(pickle.dumps(made)).release_._graph is None
     hidden = PrivateGraphClassifier(gv.methods.DpSgd(steps=2), unit="node", noise=1.0, seed=0).fit(X, y)
@@ -117,7 +155,7 @@ def test_released_predictions_are_for_the_rows_of_the_training() -> None:
         ({"edges": np.array([[0, 1, 2], [1, 2, 3]])}, "give the transpose"),
         ({"edges": [[0, COUNT]]}, "not in the node table"),
         ({"edges": [[0, 0]]}, "self-loop"),
-        ({"X": np.full((COUNT, 2), np.nan)}, "NaN or infinity"),
+        ({"X": np.full((COUNT, 2), np.nan)}, "Input X contains NaN"),
         ({"y": ["a"] * COUNT}, "at least 2 classes"),
         ({"y": np.arange(3)}, "they must agree"),
         ({"y": np.linspace(0, 1, COUNT)}, "Unknown label type"),
@@ -142,15 +180,15 @@ def test_mistakes_cost_nothing(given: dict[str, Any], said: str, tmp_path: Path)
 
 
 def test_scikit_learn_finds_nothing_else_to_complain_about() -> None:
-    checks = pytest.importorskip("sklearn.utils.estimator_checks", reason="scikit-learn is no dependency")
     excused = {
         "check_dtype_object": "bad cells get our typed error, a ValueError, and no TypeError",
+        "check_class_weight_classifiers": "a method balances classes or does not; it takes no weights by name",
         "check_classifiers_classes": "the labels -1 and 1 are refused: -1 means no label",
-        "check_supervised_y_2d": "the warning about a column vector is Python's own",
+        "check_methods_subset_invariance": "chances have single precision; 1e-7 between one row and many is asked for",
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = checks.check_estimator(
-            PrivateGraphClassifier("mlp", seed=0), expected_failed_checks=excused, on_fail=None, on_skip=None
+        found = check_estimator(
+            PrivateGraphClassifier(SMALL, seed=0), expected_failed_checks=excused, on_fail=None, on_skip=None
         )
     assert not [f"{each['check_name']}: {each['exception']}" for each in found if each["status"] == "failed"]

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,13 +226,30 @@ def rounded(epsilon: float, up: bool = True, places: int = 3, infinite: str = "i
     return f"{moved / 10**places:.{places}f}"
 
 
+LATER: Final = MappingProxyType({"later": True})
+"""Metadata of a field that files of earlier versions have not: `field(default=..., metadata=LATER)`.
+
+It is left out of a description while it has its default, so that whatever is named by its settings keeps its name.
+"""
+
+
+def always_described(kind: Any) -> set[str]:
+    """The fields of a dataclass that every description of it has."""
+    return {item.name for item in fields(kind) if not item.metadata.get("later")}
+
+
 class Described(ABC):
     """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
 
     def describe(self) -> dict[str, Any]:
         """`{"kind": word, field: value, ...}`; infinity becomes the string "inf"."""
-        values = {item.name: plain(getattr(self, item.name)) for item in fields(cast(Any, self))}
-        return {"kind": self.kind(), **values}
+        return {"kind": self.kind(), **{name: plain(value) for name, value in self._described()}}
+
+    def _described(self) -> list[tuple[str, Any]]:
+        """The fields that a description has, with their values."""
+        always = always_described(self)
+        told = [(item, getattr(self, item.name)) for item in fields(cast(Any, self))]
+        return [(item.name, value) for item, value in told if item.name in always or value != item.default]
 
     @classmethod
     def kind(cls) -> str:
@@ -240,7 +258,7 @@ class Described(ABC):
 
     def __str__(self) -> str:
         """For people: numbers to six digits."""
-        shown = (f"{item.name}={_brief(getattr(self, item.name))}" for item in fields(cast(Any, self)))
+        shown = (f"{name}={_brief(value)}" for name, value in self._described())
         return f"{self.kind()}({', '.join(shown)})"
 
 

@@ -26,6 +26,7 @@ from graphveil.core import (
     Tampered,
     Unit,
     Unsupported,
+    always_described,
 )
 from graphveil.runtime.untrusted import require_plain
 
@@ -203,9 +204,9 @@ def _value(value: Any, parts: dict[str, type[Any]], depth: int) -> Any:
 
 
 def require_fields(kind: type[Any], given: Any) -> dict[str, Any]:
-    """`given`, if it has exactly the fields of the dataclass `kind`, with values of the types it declares."""
+    """`given`, if it has the fields of the dataclass `kind` and no others, with values of the types it declares."""
     wanted = [item.name for item in fields(kind)]
-    if not isinstance(given, dict) or set(given) != set(wanted):
+    if not isinstance(given, dict) or not always_described(kind) <= set(given) <= set(wanted):
         raise Tampered(f"{kind.__name__} has the fields {sorted(wanted)}, the file says {reprlib.repr(given)}")
     types = _types(kind)
     for name, value in given.items():

@@ -1,18 +1,17 @@
-"""A classifier of nodes in the manner of scikit-learn, which is not imported: it is no dependency of graphveil.
-
-The contract (`get_params`, `set_params`, `fit`, `predict`, `predict_proba`, `score`, attributes that end in `_`) is
-scikit-learn's; its own checks of estimators run in tests/test_sklearn.py where it is installed.
-"""
+"""A classifier of nodes in the manner of scikit-learn, whose own checks of estimators run in tests/test_sklearn.py."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from graphveil import discover
 from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Unit, Unsupported, parse
@@ -27,11 +26,15 @@ from graphveil.training import train
 if TYPE_CHECKING:
     from graphveil.release.release import Release
 
+T = TypeVar("T")
+
 _FEWEST = 2
 """Rows to fit at least: one alone cannot have two classes."""
+_NUMBERS: dict[str, Any] = {"dtype": np.float32, "order": "C"}
+"""What X is read as."""
 
 
-class PrivateGraphClassifier:
+class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Predicts the classes of nodes, from a training that is (epsilon, delta)-differentially private for `unit`.
 
     X: [n, d], finite numbers, one row for each node. y: [n], a class for each node; None, NaN and -1 are none, since
@@ -47,12 +50,12 @@ class PrivateGraphClassifier:
     method: a name, a method, or None for the flagship of the unit; at node level `dpsgd`, because every row trains and
     `whisper` has something to say of nodes outside training alone. Its predictions read the release alone, and then
     `predict` is for the rows of the training, or the queried node's own features, and then for any. seed: fixes
-    everything, noise included: not for release.
+    everything, noise included: not for release. class_weight: "balanced" lets rare classes count as much as frequent
+    ones in training; refused where the method has none.
 
-    After a fit: `release_` (save it, look at its `certificate`), `classes_`, `n_features_in_`, `n_fits_`.
+    After a fit: `release_` (save it, look at its `certificate`), `classes_`, `n_features_in_`, `n_fits_`, and
+    `feature_names_in_` where X has names: columns of other names, or in another order, are then refused.
     """
-
-    _estimator_type = "classifier"
 
     def __init__(
         self,
@@ -63,6 +66,7 @@ class PrivateGraphClassifier:
         delta: float | None = None,
         noise: float | None = None,
         directed: bool = False,
+        class_weight: str | None = None,
         ledger: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> None:
@@ -72,38 +76,15 @@ class PrivateGraphClassifier:
         self.delta = delta
         self.noise = noise
         self.directed = directed
+        self.class_weight = class_weight
         self.ledger = ledger
         self.seed = seed
 
-    # Parameters
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002  # no parameter is an estimator
-        """What the constructor was given, or the defaults."""
-        return {name: getattr(self, name) for name in _parameters()}
-
-    def set_params(self, **params: Any) -> Self:
-        """The same estimator with other parameters."""
-        for name, value in params.items():
-            if name not in _parameters():
-                raise InvalidInput(f"invalid parameter {name!r}; valid parameters are: {', '.join(_parameters())}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        changed = {name: value for name, value in self.get_params().items() if value != _parameters()[name]}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
-
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn, which asks, is to know."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(),
-            input_tags=InputTags(),
-            non_deterministic=self.seed is None,
-        )
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.seed is None
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "release_")
@@ -147,21 +128,21 @@ class PrivateGraphClassifier:
             ledger=None if self.ledger is None else Ledger(self.ledger),
         )
         self.classes_ = classes
-        self.n_features_in_ = graph.num_features
+        # How many columns there are, and what they are called.
+        validate_data(self, X, skip_check_array=True)
         self._rows = "" if "x" in self._adjacency().private else digest(graph.x.numpy())
         return self
 
     def predict_proba(self, X: Any = None) -> NDArray[np.float64]:
         """The chance of each of `classes_`, [n, c]. Free. Without X: of the nodes of the training."""
-        if not hasattr(self, "release_"):
-            raise _unfitted(self)
+        check_is_fitted(self)
         release = self.release_
         if X is None or release.method.reads.stored:
             if X is not None:
                 self._require_same_rows(X)
             found = release.predict_proba()
         else:
-            x = self._require_width(_features(X))
+            x = self._known_columns(X)
             found = release.predictions({"id": np.arange(len(x)), "x": x}).probabilities
         made: NDArray[np.float64] = found.double().numpy()
         return made
@@ -184,6 +165,17 @@ class PrivateGraphClassifier:
         return float(np.mean(found[known] == labels[known]))
 
     def _made_method(self) -> Method:
+        made = self._named_method()
+        if self.class_weight is None:
+            return made
+        if "class_weight" not in {item.name for item in fields(made)}:
+            raise Unsupported(
+                f"{made.name()} has no class weights: it learns from private labels through noise alone, and counting "
+                "classes would read them once more; choose by predict_proba, say from a class's share on"
+            )
+        return replace(made, **{"class_weight": self.class_weight})
+
+    def _named_method(self) -> Method:
         if isinstance(self.method, Method):
             return self.method
         unit = parse(Unit, self.unit, "unit")
@@ -223,7 +215,7 @@ class PrivateGraphClassifier:
 
     def _require_same_rows(self, X: Any) -> None:
         """Predictions that were released for the training's nodes are for no others, nor in another order."""
-        x = self._require_width(_features(X))
+        x = self._known_columns(X)
         if not self._rows:
             raise Unsupported("features are private here: predict() without X is for the nodes of the training")
         if digest(x) != self._rows:
@@ -233,50 +225,31 @@ class PrivateGraphClassifier:
                 "epsilon=...), which spends that graph's budget, or a method that reads a node's own features"
             )
 
-    def _require_width(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        if x.shape[1] != self.n_features_in_:
-            raise InvalidInput(
-                f"X has {x.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input"
-            )
-        return x
+    def _known_columns(self, X: Any) -> NDArray[np.float32]:
+        """X [n, d], if its columns are those of the fit: as many, and by the same names in the same order."""
+        made: NDArray[np.float32] = _typed(validate_data, self, X, reset=False, **_NUMBERS)
+        return made
 
 
-def _parameters() -> dict[str, Any]:
-    """The constructor's parameters and their defaults."""
-    shown = inspect.signature(PrivateGraphClassifier).parameters
-    return {name: parameter.default for name, parameter in shown.items()}
+def _typed(check: Callable[..., T], *given: Any, **named: Any) -> T:
+    """What a check of scikit-learn finds; what it refuses is a typed error, in its words."""
+    try:
+        return check(*given, **named)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(str(error)) from None
 
 
 def _features(X: Any) -> NDArray[np.float32]:
     """Finite numbers [n, d]."""
-    if hasattr(X, "toarray") or hasattr(X, "todense"):
-        raise InvalidInput("sparse X is not read; give X.toarray()")
-    array = np.asarray(X)
-    if array.dtype.kind == "c":
-        raise InvalidInput("Complex data not supported: X must hold real numbers")
-    if array.ndim != 2:
-        raise InvalidInput(f"Expected 2D array, got {array.ndim}D array instead: Reshape your data to [n, d]")
-    for what, size in zip(("sample", "feature"), array.shape, strict=True):
-        if not size:
-            raise InvalidInput(f"X has 0 {what}(s) (shape={array.shape}) while a minimum of 1 is required.")
-    try:
-        made = np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"X must hold numbers: {error}") from None
-    if not np.isfinite(made).all():
-        raise InvalidInput("X holds NaN or infinity (inf), or numbers beyond single precision; fill or scale them")
+    made: NDArray[np.float32] = _typed(check_array, X, input_name="X", **_NUMBERS)
     return made
 
 
 def _labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Labels [n], and which of them are there, bool [n]."""
-    array = np.asarray(y)
-    if array.ndim == 2 and array.shape[1] == 1:
-        warnings.warn("y is a column-vector; a vector [n] was expected", stacklevel=4)
-        array = array[:, 0]
-    if array.ndim != 1 or array.dtype.kind == "c":
-        raise InvalidInput(f"y must be a vector of labels [n], got {array.dtype} of shape {array.shape}")
+    array: NDArray[Any] = _typed(column_or_1d, y, warn=True)
+    if array.dtype.kind == "c":
+        raise InvalidInput("Complex data not supported: y must hold labels")
     if array.dtype.kind == "f":
         known = ~np.isnan(array) & (array != UNLABELLED)
         if not np.array_equal(array[known], np.round(array[known])):
@@ -285,7 +258,8 @@ def _labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     if array.dtype.kind in "iu":
         return array, array != UNLABELLED
     if array.dtype.kind == "O":
-        none = [each is None or each != each or each == UNLABELLED or type(each).__name__ == "NAType" for each in array]
+        # First, for pandas' NA: it is equal to nothing and unequal to nothing.
+        none = [type(each).__name__ == "NAType" or each is None or each != each or each == UNLABELLED for each in array]
         return array, ~np.array(none, dtype=bool)
     return array, np.ones(len(array), dtype=bool)
 
@@ -299,14 +273,3 @@ def _pairs(edges: Any) -> NDArray[np.int64]:
             "PyG's edge_index give the transpose, each edge once"
         )
     return array.astype(np.int64)
-
-
-def _unfitted(estimator: Any) -> Exception:
-    """scikit-learn's own error where it is installed."""
-    said = f"This {type(estimator).__name__} instance is not fitted yet; call fit first"
-    try:
-        from sklearn.exceptions import NotFittedError
-    except ImportError:
-        return InvalidInput(said)
-    made: Exception = NotFittedError(said)
-    return made

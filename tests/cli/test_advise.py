@@ -112,7 +112,7 @@ def test_account_takes_one_way_of_saying_the_budget(more: str) -> None:
 
 def test_defaults_are_those_of_the_library() -> None:
     ours, theirs = (inspect.signature(one).parameters for one in (advise.advise, gv.advise))
-    for name in ("delta", "homophily", "mean_degree", "largest_class", "spread", "limit", "seeds"):
+    for name in ("delta", "homophily", "mean_degree", "largest_class", "spread", "limit", "seeds", "metric"):
         assert ours[name].default == theirs[name].default, name
     assert tuple(parse_epsilons(ours["epsilons"].default)) == theirs["epsilons"].default
 

@@ -119,6 +119,21 @@ MISTAKES = [
     ("data get coraa", "did you mean cora"),
     ("check --edges nodes.csv --nodes edges.csv", "are the two swapped?"),
     ("tran hearsay", "Did you mean 'train'?"),
+    # Rare classes
+    ("train hearsay OWN --class-weight balance COSTS", "unknown class_weight 'balance'; use one of: equal, balanced"),
+    ("train hearsay OWN --class-weight fraud=10 COSTS", "use one of: equal, balanced"),
+    ("train hearsay OWN --class_weight balanced COSTS", "did you mean --class-weight"),
+    (
+        "train whisper OWN --class-weight balanced --unit node --epsilon 1 --ledger book",
+        "whisper has no class weights: it learns from private labels through noise alone",
+    ),
+    (
+        "release-graph lapgraph OWN --epsilon 1 --class-weight balanced --out graph",
+        "changes nothing without a training",
+    ),
+    ("infer model --threshold Fraud=0.2", "a threshold is for a class, 'fraud', 'ok'; got 'Fraud'"),
+    ("infer model --threshold fraud=20%", "a chance above 0 and at most 1: fraud=0.2"),
+    ("advise OWN --unit edge --metric f1 --quiet", "use one of: auto, accuracy, auc, balanced_accuracy"),
 ]
 
 

@@ -50,6 +50,18 @@ def test_every_problem_is_listed_at_once() -> None:
     assert "columns of the edge table that are not read: 'amount'" in remarks
 
 
+def test_unequal_classes_are_told_of() -> None:
+    told = "one class has 95 % of the labels"
+    table = accounts()
+    assert told not in str(gv.check(payments(), table))
+    table["label"] = np.array(["fraud"] * 3 + ["ok"] * 57)
+    found = gv.check(payments(), table)
+    assert told in str(found)
+    assert "--class-weight balanced" in str(found)
+    table["age"] = np.array(["old"] * 60)
+    assert str(gv.check(payments(), table)).endswith("1 problem")
+
+
 def test_what_would_help_helps() -> None:
     pays, table = messy()
     pays["target"][-1] = "acc0-7"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import decimal
+import importlib
 import io
 import math
 import subprocess
@@ -14,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import graphveil as gv
 from graphveil.core import InvalidInput
 from graphveil.graph import tables
 from graphveil.graph.tables import read_table
@@ -380,9 +384,59 @@ def test_data_frames_are_tables() -> None:
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_frames_of_libraries_are_tables(library: str) -> None:
-    frames = pytest.importorskip(library)
+    frames = importlib.import_module(library)
     frame = frames.DataFrame({"id": ["a", "b", "c"], "label": ["x", None, "y"], "f": [1.5, 2.5, 3.5]})
     if library == "pandas":
         frame = frame[frame["id"] != "z"].set_index(frame["f"] * 2)
     found = read_table(frame, "nodes")
     assert [column.to_pylist() for column in found.values()] == [["a", "b", "c"], ["x", "", "y"], [1.5, 2.5, 3.5]]
+
+
+LABELS = ["x", "y", None]
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (pd.Categorical(LABELS), ("x", "y")),
+        (pd.array(LABELS, dtype="string"), ("x", "y")),
+        (pd.array(LABELS, dtype="string[pyarrow]"), ("x", "y")),
+        (pd.array([0, 1, None], dtype="Int64"), ("0", "1")),
+        (np.array([0.0, 1.0, np.nan]), ("0", "1")),
+        (pd.array([True, False, None], dtype="boolean"), ("0", "1")),
+        (pl.Series(["x", "y", None], dtype=pl.Categorical), ("x", "y")),
+        (pl.Series([0.0, 1.0, float("nan")]), ("0", "1")),
+    ],
+    ids=["category", "string", "arrow", "Int64", "float", "boolean", "polars-category", "polars-nan"],
+)
+def test_missing_labels_of_frames_are_no_class(labels: Any, classes: tuple[str, ...]) -> None:
+    of = pl.DataFrame if isinstance(labels, pl.Series) else pd.DataFrame
+    graph = gv.Graph.from_edges(None, of({"id": ["a", "b", "c"], "label": labels, "f": [1.0, 2.0, 3.0]}))
+    assert graph.schema is not None
+    assert graph.schema.classes == classes
+    assert (graph.y < 0).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (pd.Categorical(["u", "v", None]), "category"),
+        (pd.to_datetime(["2020-01-01", None, "2021-05-05"]), "date"),
+        (pd.to_datetime(["2020-01-01", "2020-02-01", "2021-05-05"]).tz_localize("UTC"), "date"),
+        (pd.array([1.5, None, 2], dtype="Float64"), "number"),
+        (pd.array([True, None, False], dtype="boolean"), "truth"),
+        (pl.Series(["u", "v", None], dtype=pl.Enum(["u", "v"])), "category"),
+        (pl.Series([datetime.date(2020, 1, 1), None, datetime.date(2021, 1, 1)]), "date"),
+    ],
+)
+def test_cells_of_frames_are_encoded_by_their_kind(cells: Any, kind: str) -> None:
+    of = pl.DataFrame if isinstance(cells, pl.Series) else pd.DataFrame
+    frame = of({"id": ["a", "b", "c"], "label": ["x", "y", "x"], "f": cells})
+    schema = gv.Graph.from_edges(None, frame, encode="auto").schema
+    assert schema is not None
+    assert [column.kind for column in schema.columns] == [kind]
+
+
+def test_a_lazy_frame_is_refused_and_told_what_to_do() -> None:
+    with pytest.raises(InvalidInput, match="collect it first"):
+        read_table(pl.DataFrame({"id": ["a"]}).lazy(), "nodes")

@@ -85,6 +85,11 @@ def test_scores_by_class_baselines_and_meaning_are_on_the_page() -> None:
     assert page.count('<th scope="row">2</th>') == 1
     lazy = {**scores, "names_one_class": True}
     assert "names one class only" in summary(release, [Bar("hearsay", 0.5, 2.0)], scores=lazy)
+    assert "balanced accuracy, the mean recall" not in page
+    most = {**scores, "largest_class": 0.95}
+    unequal = summary(release, [Bar.of("hearsay", scores, 2.0)], scores=most)
+    assert "One class has 95.0 % of these nodes, so bars show balanced accuracy" in unequal
+    assert "Balanced test accuracy of each method" in unequal
     assert release.certificate.promises[0].sentence in card_page(release)
     assert "By class" not in card_page(release), "a card may be given away"
 

@@ -6,7 +6,8 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
 from html import escape
 from typing import Any
 
@@ -21,6 +22,7 @@ from graphveil.core import (
     Reading,
     Unit,
     Unsupported,
+    parse,
     plain,
     quoted,
     require_delta,
@@ -52,13 +54,35 @@ _KEPT = 0.75
 
 _UNCHARGED = "reads nothing that is private here, or protects nobody: mlp and gcn stand for such methods"
 
+
+class Metric(StrEnum):
+    """By which score methods are compared. AUTO: accuracy, or AUC where the largest class has most of the nodes."""
+
+    AUTO = "auto"
+    ACCURACY = "accuracy"
+    AUC = "auc"
+    BALANCED = "balanced_accuracy"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return {"auc": "AUC", "balanced_accuracy": "balanced accuracy"}.get(self.value, self.value)
+
+    def lazy(self, largest: float, classes: int) -> float:
+        """What naming the largest class always reaches: it tells nobody apart."""
+        return {"accuracy": largest, "auc": 0.5}.get(self.value, 1 / classes)
+
+
+_UNEQUAL = 0.8
+"""Share of the largest class from which on accuracy tells methods apart no more."""
+
 _LOWER = 0.5
 """What part of the assumed homophily is left in the second try."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Test accuracy of a method on stand-ins, the mean over seeds with the lowest and the highest, and macro F1.
+    """Test scores of a method on stand-ins, the means over seeds; lowest, highest: of the score that is compared.
 
     noise: the multiplier that the graph itself would get for this epsilon.
     """
@@ -66,9 +90,16 @@ class Expected:
     epsilon: float
     noise: float
     accuracy: float
+    auc: float
+    balanced_accuracy: float
+    f1: float
     lowest: float
     highest: float
-    f1: float
+
+    def score(self, metric: Metric) -> float:
+        """The one that is compared."""
+        found: float = getattr(self, metric.value)
+        return found
 
 
 @dataclass(frozen=True)
@@ -79,19 +110,18 @@ class Forecast:
     expected: tuple[Expected, ...]
     assumes: tuple[str, ...] = ()
 
-    @property
-    def mean(self) -> float:
-        """Accuracy over all epsilons, by which methods are ranked."""
-        return float(np.mean([point.accuracy for point in self.expected]))
+    def mean(self, metric: Metric) -> float:
+        """Over all epsilons: methods are ranked by it."""
+        return float(np.mean([point.score(metric) for point in self.expected]))
 
 
 @dataclass(frozen=True)
 class Lower:
-    """The same try with edges that tell less: accuracies by method, at one epsilon."""
+    """The same try with edges that tell less: scores by method, at one epsilon."""
 
     homophily: float
     epsilon: float
-    accuracies: tuple[tuple[str, float], ...]
+    scores: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -99,8 +129,9 @@ class Advice:
     """What to expect of each method at each epsilon, and of which graph that was seen.
 
     methods: best first; references: `mlp`, which reads no edge, and `gcn`, which protects nobody; left_out: methods of
-    the unit that were not tried at every epsilon, and why. recommended and epsilon are None where nothing is worth its
-    price.
+    the unit that were not tried at every epsilon, and why. metric: what is compared; lazy: what naming the largest
+    class always reaches of it. recommended and epsilon are None where nothing is worth its price; balanced: the best
+    method was trained with balanced class weights.
     """
 
     unit: Unit
@@ -110,7 +141,9 @@ class Advice:
     nodes: int
     tried_on: int
     seeds: int
+    metric: Metric
     largest_class: float
+    lazy: float
     methods: tuple[Forecast, ...]
     references: tuple[Forecast, ...]
     lower: Lower
@@ -118,6 +151,7 @@ class Advice:
     left_out: tuple[tuple[str, str], ...]
     recommended: str | None
     epsilon: float | None
+    balanced: bool
     why: str
 
     @property
@@ -127,14 +161,14 @@ class Advice:
 
     @property
     def table(self) -> list[dict[str, str]]:
-        """Accuracy in per cent: a row for every method, a column for every epsilon."""
+        """The score in per cent: a row for every method, a column for every epsilon."""
         rows = [
-            {"method": one.method, **{_at(point.epsilon): _percent(point.accuracy) for point in one.expected}}
+            {"method": one.method, **{_at(point.epsilon): _percent(point.score(self.metric)) for point in one.expected}}
             for one in self.methods
         ]
-        known = [(_said(one), one.expected[0].accuracy) for one in self.references]
-        for label, accuracy in [*known, ("largest class", self.largest_class)]:
-            rows.append({"method": label, **{_at(epsilon): _percent(accuracy) for epsilon in self.epsilons}})
+        known = [(_said(one), one.expected[0].score(self.metric)) for one in self.references]
+        for label, score in [*known, ("largest class", self.lazy)]:
+            rows.append({"method": label, **{_at(epsilon): _percent(score) for epsilon in self.epsilons}})
         return rows
 
     @property
@@ -149,7 +183,7 @@ class Advice:
     @property
     def what_if(self) -> str:
         """The try with edges that tell less, in words."""
-        told = ", ".join(f"{name} {_percent(accuracy)}" for name, accuracy in self.lower.accuracies)
+        told = ", ".join(f"{name} {_percent(score)}" for name, score in self.lower.scores)
         return f"with homophily {self.lower.homophily:g}, at epsilon {self.lower.epsilon:g}: {told}"
 
     @property
@@ -186,27 +220,32 @@ def advise(
     spread: float | None = None,
     limit: int = LIMIT,
     seeds: int = 2,
+    metric: str = "auto",
 ) -> Advice:
     """What to expect before anything is spent: methods of the unit, tried on stand-ins for the graph.
 
     `facts`: a graph, of which only what the unit leaves public is read, or sizes, `gv.Public.blank(...)`. Private parts
     are made up as assumed: see `graphveil.advice.stand_in.Assumed`. Costs nothing, and tells nothing about the graph:
     other private data gets the same advice. `methods`: names or methods; by default the flagship and the two others
-    that do best in a first try at the middle epsilon. `limit`: nodes of a stand-in at most.
+    that do best in a first try at the middle epsilon. `limit`: nodes of a stand-in at most. `metric`: accuracy, auc or
+    balanced_accuracy; auto takes auc, and balanced class weights, where the largest class has four fifths of the nodes.
     """
-    asked = _Asked.of(facts, unit, epsilons, delta, limit, seeds)
+    asked = _Asked.of(facts, unit, epsilons, delta, limit, seeds, parse(Metric, metric, "metric"))
     assumed = Assumed(homophily, mean_degree, largest_class, spread)
     assumed.require_needed(asked.facts)
-    wanted = None if methods is None else asked.named(methods)
+    if methods is not None:
+        asked.named(methods)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model that is not finite shows in its accuracy
         worlds = [stand_in(asked.facts, assumed, limit, seed) for seed in range(seeds)]
-        chosen, left_out = (wanted, []) if wanted is not None else asked.screened(worlds[0])
-        ranked = sorted(asked.forecasts(chosen, worlds), key=lambda one: -one.mean)
-        references = tuple(asked.reference(one, worlds) for one in (Mlp(), Gcn()))
+        largest = float(np.mean([_largest_class(world) for world in worlds]))
+        asked = asked.settled(largest)
+        chosen, left_out = (asked.named(methods), []) if methods is not None else asked.screened(worlds[0])
+        ranked = sorted(asked.forecasts(chosen, worlds), key=lambda one: -one.mean(asked.metric))
+        references = tuple(asked.reference(one, worlds) for one in (asked.made(Mlp), asked.made(Gcn)))
         best = next(one for one in chosen if one.name() == ranked[0].method)
         lower = asked.lower(best, replace(assumed, homophily=_LOWER * homophily), limit)
-    largest = float(np.mean([_largest_class(world) for world in worlds]))
+    lazy = asked.metric.lazy(largest, asked.facts.num_classes)
     return Advice(
         unit=asked.adjacency.unit,
         protects=str(asked.adjacency),
@@ -215,13 +254,16 @@ def advise(
         nodes=asked.facts.num_nodes,
         tried_on=worlds[0].num_nodes,
         seeds=seeds,
+        metric=asked.metric,
         largest_class=largest,
+        lazy=lazy,
         methods=tuple(ranked),
         references=references,
         lower=lower,
-        assumes=_sentences(asked.facts, assumed, worlds[0]),
+        assumes=(*asked.compared(largest), *_sentences(asked.facts, assumed, worlds[0])),
         left_out=tuple(left_out),
-        **_recommended(ranked[0], references[0], largest),
+        balanced=getattr(best, "class_weight", "equal") != "equal",
+        **_recommended(ranked[0], references[0], lazy, asked.metric),
     )
 
 
@@ -233,6 +275,8 @@ class _Asked:
     adjacency: Adjacency
     epsilons: tuple[float, ...]
     delta: float
+    metric: Metric
+    unequal: bool = False
 
     @classmethod
     def of(
@@ -243,6 +287,7 @@ class _Asked:
         delta: float | None,
         limit: int,
         seeds: int,
+        metric: Metric,
     ) -> _Asked:
         for what, value, least in (("limit", limit, 20), ("seeds", seeds, 1)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -254,12 +299,32 @@ class _Asked:
             )
         adjacency = Adjacency.of(unit, facts.undirected)
         known = public_facts(facts, adjacency)
-        return cls(known, adjacency, asked, default_delta(known.num_nodes) if delta is None else require_delta(delta))
+        paid = default_delta(known.num_nodes) if delta is None else require_delta(delta)
+        return cls(known, adjacency, asked, paid, metric)
+
+    def settled(self, largest: float) -> _Asked:
+        """With the score that is compared, once the share of the largest class is known."""
+        unequal = largest >= _UNEQUAL
+        if self.metric is not Metric.AUTO:
+            return replace(self, unequal=unequal)
+        return replace(self, unequal=unequal, metric=Metric.AUC if unequal else Metric.ACCURACY)
+
+    def compared(self, largest: float) -> list[str]:
+        """What follows from unequal classes, in words."""
+        if not self.unequal:
+            return []
+        said = f"naming the largest class is right in {_percent(largest)} per cent: {self.metric.words} is compared "
+        return [f"{said}(--metric), and methods that have class weights are trained with balanced ones"]
+
+    def made(self, kind: type[Method]) -> Method:
+        """The method with its defaults; where classes are unequal, with weights that are not, if it has any."""
+        weighted = self.unequal and "class_weight" in {item.name for item in fields(kind)}
+        return kind(**{"class_weight": "balanced"} if weighted else {})
 
     def named(self, methods: Sequence[str | Method]) -> list[Method]:
         """The methods that were asked for, each of which has a plan here."""
         listed = [] if isinstance(methods, str) else methods
-        made = [discover.method(one)() if isinstance(one, str) else one for one in listed]
+        made = [self.made(discover.method(one)) if isinstance(one, str) else one for one in listed]
         if not made or not all(isinstance(one, Method) for one in made):
             raise InvalidInput("methods must be a list of names or methods, such as ['hearsay', 'gap']")
         if len({one.name() for one in made}) < len(made):
@@ -286,11 +351,11 @@ class _Asked:
         left_out: list[tuple[str, str]] = []
         # A choice among methods is no method until it is told which.
         kinds = [kind for kind in discover.methods().values() if unit in kind.units and kind is not Best]
-        for one in track([kind() for kind in kinds], "a first try of every method of the unit"):
+        for one in track([self.made(kind) for kind in kinds], "a first try of every method of the unit"):
             why = self.refusal(one)
             try:
                 if not why:
-                    found[one] = self.scores(one, world, epsilon, seed=0)["accuracy"]
+                    found[one] = self.score(one, world, epsilon)
             except GraphveilError as error:
                 why = str(error)
             left_out += [(one.name(), why)] if why not in ("", _UNCHARGED) else []
@@ -304,7 +369,13 @@ class _Asked:
         """How well the method does on a stand-in, with noise for this epsilon."""
         with quiet():
             made = train(world, method, epsilon=epsilon, delta=self.delta, unit=self.adjacency.unit, seed=seed)
-        return made.evaluate("test")
+        found = made.evaluate("test")
+        # Chances that are no numbers, or nodes of one class alone, cannot be ranked.
+        return {**found, "auc": 0.5 if found["auc"] is None else found["auc"]}
+
+    def score(self, method: Method, world: Graph, epsilon: float) -> float:
+        """The score that is compared, of one try."""
+        return self.scores(method, world, epsilon, seed=0)[self.metric.value]
 
     def forecasts(self, methods: Sequence[Method], worlds: Sequence[Graph]) -> list[Forecast]:
         """Every method at every epsilon."""
@@ -320,9 +391,10 @@ class _Asked:
         """Over all stand-ins, a seed each; the noise is that of the graph itself."""
         noise = planned(method, self.facts, Terms(self.adjacency.unit, epsilon, delta=self.delta)).noise
         found = [self.scores(method, world, epsilon, seed) for seed, world in enumerate(worlds)]
-        accuracies = [scores["accuracy"] for scores in found]
-        f1 = float(np.mean([scores["f1"] for scores in found]))
-        return Expected(epsilon, noise, float(np.mean(accuracies)), min(accuracies), max(accuracies), f1)
+        names = ("accuracy", "auc", "balanced_accuracy", "f1")
+        means = {name: float(np.mean([scores[name] for scores in found])) for name in names}
+        compared = [scores[self.metric.value] for scores in found]
+        return Expected(epsilon, noise, **means, lowest=min(compared), highest=max(compared))
 
     def plan_assumes(self, method: Method) -> tuple[str, ...]:
         """What a certificate of the method would assume."""
@@ -337,8 +409,8 @@ class _Asked:
     def lower(self, method: Method, assumed: Assumed, limit: int) -> Lower:
         """The best method and the references at the middle epsilon, where edges tell less."""
         world, epsilon = stand_in(self.facts, assumed, limit, 0), self.epsilons[len(self.epsilons) // 2]
-        runs = ((method, epsilon), (Mlp(), math.inf), (Gcn(), math.inf))
-        found = tuple((one.name(), self.scores(one, world, spent, seed=0)["accuracy"]) for one, spent in runs)
+        runs = ((method, epsilon), (self.made(Mlp), math.inf), (self.made(Gcn), math.inf))
+        found = tuple((one.name(), self.score(one, world, spent)) for one, spent in runs)
         return Lower(assumed.homophily, epsilon, found)
 
 
@@ -352,18 +424,18 @@ def require_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
     return known
 
 
-def _recommended(best: Forecast, mlp: Forecast, largest: float) -> dict[str, Any]:
+def _recommended(best: Forecast, mlp: Forecast, lazy: float, metric: Metric) -> dict[str, Any]:
     """The smallest epsilon that keeps most of what the best method gains over what needs no budget, and why."""
-    free = {"naming the largest class": largest}
+    free = {"naming the largest class": lazy}
     if mlp.expected[0].epsilon == 0:
-        free["mlp, which reads no edge"] = mlp.expected[0].accuracy
+        free["mlp, which reads no edge"] = mlp.expected[0].score(metric)
     floor = max(free, key=lambda name: free[name])
-    top = max(point.accuracy for point in best.expected)
+    top = max(point.score(metric) for point in best.expected)
     gain = top - free[floor]
     if gain < WORTHWHILE:
         why = f"spend nothing yet: no method here is expected to do better than {floor}, and that costs no budget"
         return {"recommended": None, "epsilon": None, "why": why}
-    least = next(point for point in best.expected if point.accuracy >= free[floor] + _KEPT * gain)
+    least = next(point for point in best.expected if point.score(metric) >= free[floor] + _KEPT * gain)
     why = (
         f"{best.method} at epsilon {least.epsilon:g}: the smallest asked for that keeps at least {_KEPT:.0%} of what "
         f"it gains over {floor} ({_percent(free[floor])} per cent)"
@@ -403,7 +475,7 @@ def _sentences(facts: Public, assumed: Assumed, world: Graph) -> tuple[str, ...]
             f"tried on {world.num_nodes:,} of {facts.num_nodes:,} nodes (--limit): fewer teach less, and noise weighs "
             "more on their sums, so a graph of full size is likely to do better; the noise told is that of full size"
         )
-    return (*said, "expectations, and no guarantee: where the graph differs from the stand-in, so will accuracies")
+    return (*said, "expectations, and no guarantee: where the graph differs from the stand-in, so will scores")
 
 
 def _largest_class(world: Graph) -> float:

@@ -45,6 +45,9 @@ def advise(
     assumed: AssumedOptions,
     limit: Annotated[int, typer.Option(help="Nodes of a stand-in at most; more take longer.")] = 2000,
     seeds: Annotated[int, typer.Option(help="Stand-ins that every figure is the mean of.")] = 2,
+    metric: Annotated[
+        str, typer.Option(help="What is compared: accuracy, auc or balanced_accuracy; auto looks at the classes.")
+    ] = "auto",
     plot: Annotated[Path | None, typer.Option(help="Also draw it: a file that ends in .svg.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -69,6 +72,7 @@ def advise(
             methods=method or None,
             limit=limit,
             seeds=seeds,
+            metric=metric,
             **vars(assumed),
         )
     if plot is not None:
@@ -104,12 +108,14 @@ def _next(found: Advice, source: AdviseGraphOptions) -> str | None:
     words = source.typed()
     if source.dataset is None and source.packed is None:
         words += [f"--{table} {table}.csv" for table in ("edges", "nodes") if getattr(source, table) is None]
+    words += ["--class-weight balanced"] if found.balanced else []
     terms = f"--unit {found.unit.value} --epsilon {found.epsilon:g} --delta {found.delta:g} --out model"
     return f"graphveil train {found.recommended} {' '.join(words)} {terms}"
 
 
 def _print(found: Advice, following: str | None, plot: Path | None) -> None:
-    say(f"expected test accuracy in per cent, {found.unit.value} level (mean over stand-ins: {found.seeds}):")
+    seen = f"{found.unit.value} level (mean over stand-ins: {found.seeds})"
+    say(f"expected test {found.metric.words} in per cent, {seen}:")
     print_table(found.table)
     say(f"\nwhat a release costs, at delta {found.delta:g}: {found.protects}")
     print_table(found.prices)

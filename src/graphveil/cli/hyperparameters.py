@@ -66,6 +66,12 @@ def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[st
 
 def _unknown(flag: str, name: str, known: Iterable[str], options: Iterable[str]) -> str:
     """What to say of an option that neither the command nor the method has."""
+    if flag == "--class-weight":
+        return (
+            f"{name} has no class weights: it learns from private labels through noise alone, and counting classes "
+            "would read them once more; name a class earlier with --threshold CLASS=CHANCE, which costs nothing (of "
+            "two classes, a chance equal to the class's share makes both count alike)"
+        )
     close = difflib.get_close_matches(flag, [*known, *options])
     cure = f"; did you mean {', '.join(close)}?" if close else ""
     return f"no option {flag}{cure or ';'} hyper-parameters of {name}: {', '.join(known)}"

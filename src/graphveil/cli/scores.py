@@ -7,7 +7,8 @@ from typing import Any
 
 ONE_CLASS = (
     "the model names one class only on these nodes, and its accuracy is that class's share: look at balanced accuracy "
-    "and AUC, spend more epsilon, or name a class earlier with --threshold CLASS=CHANCE"
+    "and AUC, spend more epsilon, train with --class-weight balanced where the method has it, or name a class earlier "
+    "with --threshold CLASS=CHANCE"
 )
 
 _CLASSES = 12

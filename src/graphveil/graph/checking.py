@@ -34,6 +34,8 @@ from graphveil.graph.encoding import (
 from graphveil.graph.schema import FeatureColumn, Kind, Schema, listed
 from graphveil.graph.tables import Table, coded, read_table
 
+UNEQUAL = 0.8
+"""Share of the labels from which on the largest class is told of."""
 FEW = 10
 """Labels of a class below which nothing can be learnt of it, or said about how well."""
 
@@ -61,7 +63,8 @@ class Findings:
     def __str__(self) -> str:
         lines = [f"problem  {words}" for words in self.problems] + [f"note     {words}" for words in self.remarks]
         lines += [f"option   {words}" for words in self.options]
-        return "\n".join([*lines, "ready" if self.ready else f"{len(self.problems)} problems"])
+        count = len(self.problems)
+        return "\n".join([*lines, "ready" if self.ready else f"{count} problem{'s' if count > 1 else ''}"])
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -164,6 +167,12 @@ def _check_labels(table: Table, label: str, schema: Schema | None, found: Findin
         few = [name for place, name in enumerate(names) if 0 < counts[place] < FEW]
         if few and schema is None:
             found.remarks.append(f"fewer than {FEW} labels: {listed(few)}; little can be learnt about them")
+        most, known = max(counts[place] for place in range(len(names))), len(y) - counts[-1]
+        if schema is None and len(names) > 1 and most >= UNEQUAL * known > 0:
+            found.remarks.append(
+                f"one class has {100 * most / known:.0f} % of the labels, and a model may name it alone: train with "
+                "--class-weight balanced where labels are public, or name another earlier with --threshold"
+            )
 
 
 def _check_split(column: Any, found: Findings) -> None:

@@ -261,6 +261,8 @@ def _require_room(metadata: Any, path: Path) -> None:
 
 def _by_name(table: Any, what: str) -> Mapping[str, Any]:
     """The columns of a dict, a data frame or an array."""
+    if hasattr(table, "collect"):
+        raise InvalidInput(f"{what}: a {type(table).__name__} is a plan and holds no cells yet; collect it first")
     if not isinstance(table, Mapping | np.ndarray) and hasattr(table, "columns") and hasattr(table, "__getitem__"):
         # pandas, polars and their like. Column by column: a whole pandas frame would bring its index as a column.
         names = list(getattr(table, "column_names", table.columns))

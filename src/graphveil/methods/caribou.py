@@ -128,7 +128,8 @@ class Caribou(EdgeMethod):
     def _require_readers(self, unit: Unit) -> None:
         """Settings that nobody reads at this unit would change nothing."""
         if unit is Unit.NODE:
-            self.require_default("hidden", "head", "learning_rate", unless="unit=edge", error=Unsupported)
+            unread = ("hidden", "head", "learning_rate", "class_weight")
+            self.require_default(*unread, unless="unit=edge", error=Unsupported)
             return
         self.require_default("most_degree", unless="unit=node", error=Unsupported)
         if (self.tau, self.loops) != (1.0, 1.0):

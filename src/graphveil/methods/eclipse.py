@@ -160,6 +160,7 @@ class Eclipse(ReleasedGraph):
     # --- As a graph. ---
 
     def require_graph(self) -> None:
+        super().require_graph()
         if self.use != Use.GRAPH:
             raise Unsupported(f'eclipse with use="{self.use}" releases a core and no graph; pass use="graph"')
 
@@ -194,7 +195,7 @@ class Eclipse(ReleasedGraph):
         x, y = scaling(public.features()), public.labels()
         basis = fitted(x, public, Basis(self.basis), self.rank, self.scale)
         inputs = self._inputs(session, x, basis.rows(x))
-        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, 20, self.class_weight)
         nets = self._nets(inputs, public.num_classes)
         for name, net in nets.items():
             fit_rows(net, inputs[name], y, public.train, public.val, recipe)

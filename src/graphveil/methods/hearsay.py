@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Annotated, Self
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, parse, require_whole
+from graphveil.core import LATER, Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, parse, require_whole
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
@@ -28,7 +28,7 @@ from graphveil.methods.bases.released_graph import graph_of
 from graphveil.methods.parts.counts import cluster_degrees, log_counts
 from graphveil.nn.aggregate import neighbour_sum
 from graphveil.nn.features import Scale, Scaling, one_scale, standard
-from graphveil.nn.fit import Sweeps, fit_in_batches
+from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.likeness import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
@@ -94,6 +94,9 @@ class Hearsay(Method):
     """Width of the hidden layer of every hop's head, at least 1."""
     scale: Annotated[str, Scale] = "shifted"
     """How public features are scaled before perceptrons read them."""
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "hops", "folds", "hidden", "head")
@@ -104,6 +107,7 @@ class Hearsay(Method):
         if not 0 <= self.degree < 1:
             raise InvalidInput(f"degree is a share of a message in [0, 1), got {self.degree!r}")
         parse(Scale, self.scale, "scale")
+        parse(ClassWeight, self.class_weight, "class_weight")
         if parse(Channel, self.channel, "channel") is Channel.COUNTS:
             self.require_default("degree", unless="channel=sums or channel=pairs")
 
@@ -121,13 +125,14 @@ class Hearsay(Method):
         public = session.public
         scaling = Scaling.fit(public.features(), self.scale)
         x = scaling(public.features())
-        folds = cross_fitted(x, public, self.scale, self.folds, self.hidden)
+        folds = cross_fitted(x, public, self.scale, self.folds, self.hidden, self.class_weight)
         train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
         groups = self._groups(session, beliefs)
 
         def trained(hop: int, inputs: Tensor) -> nn.Module:
             head = self._head(inputs.shape[1], public.num_classes)
-            fit_in_batches(head, inputs, public.labels(), train, Sweeps(15, learning_rate=1e-2, weight_decay=1e-4))
+            sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=1e-4, class_weight=self.class_weight)
+            fit_in_batches(head, inputs, public.labels(), train, sweeps)
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 

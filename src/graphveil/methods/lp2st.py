@@ -79,7 +79,8 @@ class Lp2st(Network):
         net = Perceptron((x.shape[1], *[self.hidden] * (self.layers - 1), classes), self.dropout)
         rows = (said >= 0).nonzero().ravel()
         if len(rows):
-            fit_in_batches(net, x, said, rows, Sweeps(self.epochs, self.learning_rate, self.weight_decay, least=1))
+            sweeps = Sweeps(self.epochs, self.learning_rate, self.weight_decay, 1, self.class_weight)
+            fit_in_batches(net, x, said, rows, sweeps)
         return net.eval()
 
     @classmethod

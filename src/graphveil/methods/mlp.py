@@ -40,7 +40,7 @@ class Mlp(Network):
         x, y, public = expose(session, "x"), expose(session, "y"), session.public
         scaling = Scaling.fit(x, self.scale)
         net = self._net(public.num_features, public.num_classes)
-        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20, class_weight=self.class_weight)
         fit_rows(net, scaling(x), y, public.train, public.val, recipe)
         return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 

@@ -12,7 +12,7 @@ from torch.nn.functional import nll_loss
 
 from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.nn.fit import Sweeps, fit_in_batches
+from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 
 
@@ -67,7 +67,7 @@ class Folds:
     parts: Tensor
 
     @classmethod
-    def fit(cls, x: Tensor, public: Public, folds: int, hidden: int) -> Self:
+    def fit(cls, x: Tensor, public: Public, folds: int, hidden: int, class_weight: str = "equal") -> Self:
         """Train on scaled features x [n, d]; the habit is the one with the least loss on the first part left out."""
         train, y = public.train.nonzero().ravel(), public.labels()
         folds = min(folds, len(train))
@@ -82,12 +82,15 @@ class Folds:
             seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
             least = min(len(rows) for rows in seen)
             rows = torch.stack([rows[torch.randperm(len(rows))[:least]] for rows in seen], dim=1)
-            fit_in_batches(made, x, y, rows, Sweeps(habit.passes))
+            fit_in_batches(made, x, y, rows, Sweeps(habit.passes, class_weight=class_weight))
             return made
 
         def loss(candidate: MlpEnsemble) -> float:
             out = parts == 0
-            return float(nll_loss(candidate.log_posteriors(x[out])[0], y[out]))
+            said, counted = candidate.log_posteriors(x[out])[0], ClassWeight(class_weight).of(y[out])
+            return float(
+                nll_loss(said, y[out]) if counted is None else nll_loss(said, y[out], reduction="none") @ counted
+            )
 
         first = {habit: ensemble(range(1), habit) for habit in _HABITS}
         best = min(first, key=lambda habit: loss(first[habit]))
@@ -114,6 +117,9 @@ class Folds:
         return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
 
 
-def cross_fitted(x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:
+def cross_fitted(
+    x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128, class_weight: str = "equal"
+) -> Folds:
     """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
-    return public.cache_public(f"folds {folds} {hidden} {scale}", lambda: Folds.fit(x, public, folds, hidden))
+    name = f"folds {folds} {hidden} {scale} {class_weight}"
+    return public.cache_public(name, lambda: Folds.fit(x, public, folds, hidden, class_weight))

@@ -130,9 +130,9 @@ class Release:
             ) from None
         drawn = plt.subplots(figsize=(4.5, 4.5))[1] if axes is None else axes
         promise = self.certificate.promises[0]
-        points = power(promise.epsilon, promise.delta)
-        drawn.fill_between(*zip(*points, strict=True), alpha=0.15)
-        drawn.plot(*zip(*points, strict=True), label=f"at most, epsilon {rounded(promise.epsilon)}")
+        wrongly, rightly = zip(*power(promise.epsilon, promise.delta), strict=True)
+        drawn.fill_between(wrongly, rightly, alpha=0.15)
+        drawn.plot(wrongly, rightly, label=f"at most, epsilon {rounded(promise.epsilon)}")
         drawn.plot([0, 1], [0, 1], linestyle=":", color="grey", label="a guess")
         drawn.set(xlabel="share accused wrongly", ylabel="share accused rightly")
         drawn.set(xlim=(0, 1), ylim=(0, 1), title=f"{self.method.name()}: {promise.secret}?")

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphveil import discover
 from graphveil.bench.kept import KeptLine
-from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
+from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit, always_described
 from graphveil.graph.sealing import Public
 from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
@@ -47,7 +47,7 @@ def _named(label: str, params: dict[str, Any], kinds: dict[str, type[Any]]) -> s
     word = label.lower().replace(",", " ").split(" ")[0]
     if word in kinds:
         return word
-    fitting = [name for name, kind in kinds.items() if params and {item.name for item in fields(kind)} == set(params)]
+    fitting = [name for name, kind in kinds.items() if params and always_described(kind) == set(params)]
     return fitting[0] if len(fitting) == 1 else None
 
 

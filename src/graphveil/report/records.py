@@ -215,7 +215,7 @@ def _plain(held: Any) -> Measurements:
     """Entries of any other shape, one row each; what they nest becomes columns."""
     entries = held
     if isinstance(held, dict):
-        lists = [value for value in held.values() if isinstance(value, list)]
+        lists = [value for value in held.values() if _nests(value)]
         entries = lists[0] if len(lists) == 1 else [held]
     if not isinstance(entries, list) or not entries or not all(isinstance(item, dict) and item for item in entries):
         raise ValueError("a file must hold a list of entries with names, or a table of graphveil")
@@ -224,11 +224,16 @@ def _plain(held: Any) -> Measurements:
     return Measurements(columns, tuple(tuple(item.get(key, "") for key in columns) for item in flat))
 
 
+def _nests(value: Any) -> bool:
+    """Whether it is a list of entries, which no cell can show."""
+    return isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+
+
 def _flat(item: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     cells: dict[str, str] = {}
     for key, value in item.items():
         if isinstance(value, dict):
             cells |= _flat(value, f"{prefix}{key} ")
-        else:
+        elif not _nests(value):
             cells[f"{prefix}{key}"] = f"{value:.5g}" if isinstance(value, float) else str(value)
     return cells

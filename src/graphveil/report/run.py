@@ -23,13 +23,30 @@ _TYPICAL = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Epsilons that a release's own is shown among."""
 
 
+_UNEQUAL = 0.8
+"""Share of the largest class from which on bars show balanced accuracy: naming that class would be the longest bar."""
+
+
 @dataclass(frozen=True)
 class Bar:
-    """One bar of the accuracy chart: who, how accurate on test nodes, at which epsilon."""
+    """One bar of the chart: who, how good on test nodes, at which epsilon; None: not known."""
 
     label: str
     accuracy: float
     epsilon: float
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+
+    @classmethod
+    def of(cls, label: str, scores: Mapping[str, Any], epsilon: float) -> Bar:
+        """From what `Release.evaluate` gives."""
+        return cls(label, scores["accuracy"], epsilon, scores["balanced_accuracy"], scores["auc"])
+
+    @classmethod
+    def lazy(cls, scores: Mapping[str, Any]) -> Bar:
+        """Naming the largest class always."""
+        there = sum(one["nodes"] > 0 for one in scores["classes"])
+        return cls("the largest class, always", scores["largest_class"], 0.0, 1 / there, 0.5 if there > 1 else None)
 
 
 def summary(
@@ -45,13 +62,16 @@ def summary(
     """
     certificate = release.certificate
     private = certificate.plan.adjacency.unit is not Unit.EDGE if scores_are_private is None else scores_are_private
-    beside = [] if scores is None else [Bar("the largest class, always", scores["largest_class"], 0.0)]
-    shown = [*bars, *beside]
+    shown = [*bars, *([] if scores is None else [Bar.lazy(scores)])]
+    unequal = scores is not None and scores["largest_class"] >= _UNEQUAL
+    heights = [(bar.label, bar.balanced_accuracy if unequal else bar.accuracy) for bar in shown]
+    known = [(label, height) for label, height in heights if height is not None]
     return render(
         "summary.html",
         **_told(release),
-        bars=[{"label": bar.label, "accuracy": f"{bar.accuracy:.1%}", "epsilon": amount(bar.epsilon)} for bar in shown],
-        chart=charts.bars([(bar.label, bar.accuracy) for bar in shown], "Test accuracy of each method"),
+        bars=[(bar, amount(bar.epsilon)) for bar in shown],
+        unequal=unequal,
+        chart=charts.bars(known, f"{'Balanced test' if unequal else 'Test'} accuracy of each method"),
         scores_are_private=private,
         scores=scores,
         classes=[] if scores is None else _named(release.classes, scores["classes"]),
@@ -134,7 +154,7 @@ def demonstrate(out: Path) -> str:
         with Stopwatch() as watch:
             release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0)
         scores = release.evaluate("test")
-        bars.append(Bar(label, scores["accuracy"], release.certificate.epsilon))
+        bars.append(Bar.of(label, scores, release.certificate.epsilon))
         spent = amount(release.certificate.epsilon)
         lines.append(f"{label:<24} test accuracy {scores['accuracy']:.1%}   epsilon {spent:<9} {watch.seconds:5.1f} s")
     folder = release.save(out / "release")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import (
+    LATER,
     Adjacency,
     InvalidInput,
     Plan,
@@ -28,7 +29,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import Scale, Scaling, standard
-from graphveil.nn.fit import Recipe, fit_rows
+from graphveil.nn.fit import ClassWeight, Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
 
@@ -66,6 +67,9 @@ class EncoderMethod(Method):
     """Step size of Adam, for encoder and head, above 0."""
     scale: Annotated[str, Scale] = "shifted"
     """How public features are scaled before the encoder reads them."""
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "hidden", "head", "epochs")
@@ -75,12 +79,13 @@ class EncoderMethod(Method):
             )
         require_positive(self.learning_rate, "learning_rate")
         parse(Scale, self.scale, "scale")
+        parse(ClassWeight, self.class_weight, "class_weight")
 
     def _pretrained(self, public: Public) -> tuple[nn.Module, Scaling]:
         """An encoder trained on public features and labels, once for all runs on this graph, and its scaling."""
         scaling = Scaling.fit(public.features(), self.scale)
         encoder = self._encoder(public.num_features, public.num_classes)
-        recipe = Recipe(self.epochs, self.learning_rate, weight_decay=5e-4, patience=20)
+        recipe = Recipe(self.epochs, self.learning_rate, 5e-4, patience=20, class_weight=self.class_weight)
 
         def weights() -> State:
             made = self._encoder(public.num_features, public.num_classes)
@@ -92,7 +97,7 @@ class EncoderMethod(Method):
 
     def _fit_head(self, head: nn.Module, inputs: Tensor, public: Public) -> None:
         """Train a head on public or released rows [n, k]."""
-        recipe = Recipe(200, self.learning_rate, weight_decay=1e-4, patience=40)
+        recipe = Recipe(200, self.learning_rate, 1e-4, patience=40, class_weight=self.class_weight)
         fit_rows(head, inputs, public.labels(), public.train, public.val, recipe)
 
     def _encoder(self, features: int, classes: int) -> nn.Module:

@@ -48,7 +48,7 @@ class GraphNetwork(Network):
         scaling = Scaling.fit(x, self.scale)
         x = scaling(x)
         stack = self._stack(x.shape[1], session.public.num_classes)
-        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay)
+        recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, class_weight=self.class_weight)
         train, val = (mask & (y >= 0) for mask in (session.public.train, session.public.val))
         fit(
             stack,

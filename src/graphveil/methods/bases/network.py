@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from graphveil.core import InvalidInput, parse, require_positive, require_whole
+from graphveil.core import LATER, InvalidInput, parse, require_positive, require_whole
 from graphveil.methods.bases.method import Method
 from graphveil.nn.features import Scale
+from graphveil.nn.fit import ClassWeight
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Network(Method):
     """Weight of the squares of the weights in the loss."""
     scale: Annotated[str, Scale] = "shifted"
     """How features are scaled before the network reads them."""
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "hidden", "layers", "epochs")
@@ -35,5 +39,6 @@ class Network(Method):
             raise InvalidInput(f"{self.name()} needs hidden, layers and epochs of at least 1 and dropout in [0, 1)")
         require_positive(self.learning_rate, "learning_rate")
         parse(Scale, self.scale, "scale")
+        parse(ClassWeight, self.class_weight, "class_weight")
         if self.layers == 1:
             self.require_default("hidden", "dropout", unless="a hidden layer, layers of at least 2")

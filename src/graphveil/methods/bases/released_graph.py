@@ -69,7 +69,8 @@ class ReleasedGraph(GraphNetwork):
         """The arcs of the released graph."""
 
     def require_graph(self) -> None:
-        """Refuse settings under which something else than a graph is released."""
+        """Refuse settings under which no graph is released, and weights of labels that nobody reads here."""
+        self.require_default("class_weight", unless="a training: the graph is released without one")
 
     def layer(self) -> type[nn.Module]:
         return _PARTS[Backbone(self.network)][0]

@@ -20,21 +20,30 @@ from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import OUTSIDERS, Public
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
+from graphveil.methods.parts.heard import counted
 from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, single_votes, spread_votes
-from graphveil.methods.whisper import Whisper, _counted
+from graphveil.methods.whisper import Whisper, learns_alone
 
 NODE = Adjacency.of("node")
 
 
-def grouped(nodes: int = 600, classes: int = 3, same: float = 0.9, tells: float = 1.0, seed: int = 0) -> Graph:
-    """Four links a node, a share `same` of them inside a class; features tell the class as far as `tells` goes."""
+def grouped(
+    nodes: int = 600,
+    classes: int = 3,
+    same: float = 0.9,
+    tells: float = 1.0,
+    seed: int = 0,
+    links: int = 4,
+    features: int = 8,
+) -> Graph:
+    """So many links from a node, a share `same` inside a class; features tell the class as far as `tells` goes."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, classes, nodes)
-    sources = np.repeat(np.arange(nodes), 4)
-    mates = [rng.permutation(np.flatnonzero(y == y[u]))[:4] for u in range(nodes)]
+    sources = np.repeat(np.arange(nodes), links)
+    mates = [rng.permutation(np.flatnonzero(y == y[u]))[:links] for u in range(nodes)]
     inside = rng.random(len(sources)) < same
     targets = np.where(inside, np.concatenate(mates), rng.integers(0, nodes, len(sources)))
-    x = tells * np.eye(8)[y] + rng.standard_normal((nodes, 8))
+    x = tells * np.eye(features)[y] + rng.standard_normal((nodes, features))
     data = Data(torch.from_numpy(x).float(), torch.from_numpy(np.stack([sources, targets])), y=torch.from_numpy(y))
     graph = Graph.from_pyg(data, undirected=True, clean=True, name=f"grouped-{seed}")
     return graph.random_split(seed=seed)
@@ -102,7 +111,7 @@ def test_single_votes_fall_on_every_link() -> None:
 def test_the_likelihood_of_counts_is_the_sum_over_all_that_may_have_been_told() -> None:
     told = torch.tensor([[2.0, -1.0], [0.0, 7.0]], dtype=torch.float64)
     expected, shares = torch.tensor([[1.5], [4.0]]).double(), torch.tensor([[0.8, 0.2], [0.3, 0.9]]).double()
-    found = _counted(told, expected, shares, 0.7)
+    found = counted(told, expected, shares, 0.7)
     numbers = np.arange(200)
     for node in range(2):
         for klass in range(2):
@@ -130,27 +139,56 @@ def plan(noise: float, adjacency: Adjacency = NODE, public: Public | None = None
     return Whisper().plan(public or Public.blank(400, 5, 3), adjacency, Reading.SOUND, noise)
 
 
-def test_where_links_are_few_and_noise_is_low_a_node_votes_once() -> None:
-    sparse, _ = grouped().seal(NODE)
+def test_how_labels_are_told_follows_from_noise_and_links_among_outsiders() -> None:
+    sparse, _ = grouped(links=8).seal(NODE)
+    empty, _ = grouped(links=3, features=40).seal(NODE)
     crowded = replace(grouped(), adj=Csr.from_edge_index(*np.nonzero(1 - np.eye(600, dtype=int)), 600))
     dense, _ = crowded.seal(NODE)
     replaced = replace(NODE, relation=Relation.REPLACE)
-    for noise, public, adjacency, single in (
-        (1.0, sparse, NODE, True),
-        (2.0, sparse, NODE, False),
-        (1.0, dense, NODE, False),
-        (1.0, sparse, replaced, False),
-        (0.0, sparse, NODE, False),
+    for noise, public, adjacency, kind in (
+        (1.0, sparse, NODE, Tally),
+        (2.0, sparse, NODE, Gaussian),
+        (1.0, dense, NODE, Gaussian),
+        (2.0, dense, NODE, Gaussian),
+        (1.0, sparse, replaced, Gaussian),
+        (0.0, sparse, NODE, Gaussian),
+        (1.0, empty, NODE, Tally),
+        (2.0, empty, NODE, None),
+        (2.0, empty, replaced, None),
+        (0.0, empty, NODE, Gaussian),
     ):
-        step = plan(noise, adjacency, public).step("labels")
-        assert isinstance(step.act, Tally if single else Gaussian)
-        assert step.claim == step.act.curve(2 if adjacency is replaced else 1)
-    assert plan(1.0, public=sparse).assumes == plan(2.0, public=sparse).assumes
+        made = plan(noise, adjacency, public)
+        told = [step for step in made.steps if step.name == "labels"]
+        assert [type(step.act) for step in told] == ([] if kind is None else [kind])
+        assert all(step.claim == step.act.curve(2 if adjacency is replaced else 1) for step in made.steps)
+        assert all(step.assumes == (OUTSIDERS,) for step in made.steps)
+
+
+def test_own_features_are_learnt_alone_where_they_tell_and_ids_are_many_for_each_and_links_hardly_any() -> None:
+    """450 ids train: 8 features have 56 each, 40 have 11."""
+    for graph, alone in (
+        (grouped(links=3, tells=6.0), True),
+        (grouped(links=3), False),
+        (grouped(links=3, tells=6.0, features=40), False),
+        (grouped(links=9, tells=6.0), False),
+    ):
+        public, _ = graph.seal(NODE)
+        assert learns_alone(public) is alone
+        names = [step.name for step in plan(1.0, public=public).steps]
+        assert names == (["counts", "gradient", "check"] if alone else ["counts", "labels", "gradient", "check"])
+    assert not learns_alone(Public.blank(400, 5, 3))
+
+
+def test_what_nobody_votes_for_goes_to_the_other_releases() -> None:
+    """1 / variance adds up to that of one Gaussian of the noise, with votes and without."""
+    public, _ = grouped(links=3, features=40).seal(NODE)
+    acts = [(step.act, step.times) for step in plan(2.0, public=public).steps]
+    assert sum(times / act.std**2 for act, times in acts if isinstance(act, Gaussian)) == pytest.approx(1 / 2.0**2)
 
 
 def test_a_single_vote_costs_what_is_left_to_the_other_releases() -> None:
     """4 / noise in all: as much as the Gaussian releases alone would cost."""
-    public, _ = grouped().seal(NODE)
+    public, _ = grouped(links=8).seal(NODE)
     made = plan(1.0, public=public)
     rest = sum(step.times / step.act.std**2 for step in made.steps if isinstance(step.act, Gaussian)) ** -0.5
     assert 1 / made.act("labels", Tally).scale + 4 / rest == pytest.approx(4.0)

@@ -30,6 +30,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.bases.method import Method
 from graphveil.methods.parts.sums import ClassSums
+from graphveil.methods.whisper import Whisper, learns_alone
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.coordinates import (
     Axes,
@@ -55,6 +56,8 @@ _ALONE = 5.5
 """Noise of the sums alone, in units of `noise`: epsilon is about 1 / noise."""
 _SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
 """Epsilon of an answer, in units of 1 / noise. At features level the sums alone tell what own features are worth."""
+_OWN_FEATURES = Whisper()
+"""What learns from private features where they are few for the number of nodes, and links hardly any."""
 _HOPS = 3
 _STAGES = 2
 """How often nodes hear what their neighbours are believed to be."""
@@ -68,7 +71,8 @@ class Probe(Method):
     of the adjacency. Regression on S gives every node a prior; randomised response among each node's likelier classes
     sharpens it where labels are many enough (`worth`), and networks that read coordinates and neighbours' posteriors
     learn from the exact likelihood of the answers. At features level u's own features are private: they take half of
-    the square of r_u's length, and a linear map of them completes the scores of nodes outside training.
+    the square of r_u's length, and a linear map of them completes the scores of nodes outside training. Where they are
+    few for the number of training nodes, and links hardly any, `whisper` learns from them alone.
     """
 
     units = frozenset({Unit.LABEL, Unit.FEATURES})
@@ -86,6 +90,9 @@ class Probe(Method):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
+        if self._defers(public, adjacency.unit):
+            self.require_default("width", "worth", unless="more features or more links: own features are learnt alone")
+            return _OWN_FEATURES.plan(public, adjacency, reading, noise)
         assumes = (OUTSIDERS,) if adjacency.unit is Unit.FEATURES else ()
         share = _SHARE[adjacency.unit]
         epsilon = self._answers(int(public.train.sum()), public.num_classes, share / noise if noise > 0 else math.inf)
@@ -95,6 +102,10 @@ class Probe(Method):
             act = PriorResponse(epsilon, public.num_classes)
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
+
+    def _defers(self, public: Public, unit: Unit) -> bool:
+        """Whether private features, learnt alone by noisy gradients, say more than coordinates that are public."""
+        return unit is Unit.FEATURES and learns_alone(public)
 
     def _answers(self, train: int, classes: int, epsilon: float) -> float:
         """Epsilon of an answer, or 0 where answers of so much are worth too little.
@@ -106,6 +117,8 @@ class Probe(Method):
 
     def fit(self, session: Session) -> State:
         public = session.public
+        if self._defers(public, session.plan.adjacency.unit):
+            return _OWN_FEATURES.fit(session)
         known = _Known.of(public, session.plan.adjacency.unit)
         places = public.train.nonzero().ravel()
         width = self.width or min(max(len(places) // 40, 32), 256)

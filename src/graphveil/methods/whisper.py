@@ -1,4 +1,4 @@
-"""Whisper: noisy gradients on what outsiders show of a node, and labels told to linked outsiders; node level.
+"""Whisper: noisy gradients on what outsiders show of a node, and labels told to linked outsiders; node, features level.
 
 Our own method. Nodes outside training are not protected: their features and the edges among them are read freely. Each
 training node acts on its own record alone, so nothing is assumed about degrees.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from itertools import count
 from typing import Self
@@ -29,16 +30,18 @@ from graphveil.core import (
     Unit,
     require_whole,
 )
+from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.tally import Marks, Tally
+from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.method import Method
+from graphveil.methods.parts.heard import Heard, labels_told, mean_of_linked
 from graphveil.methods.parts.prior import Gains, class_counts, log_shares
-from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
+from graphveil.methods.parts.spread import links_to_outsiders
+from graphveil.nn.beliefs import propagate
 from graphveil.nn.clipping import ExampleGradients
-from graphveil.nn.coordinates import Axes, both_ways, look_random, scaled, scalings, spectral_rows
+from graphveil.nn.coordinates import Axes, alike_if_linked, both_ways, look_random, scaled, scalings, spectral_rows
 from graphveil.nn.features import Scaling
-from graphveil.nn.shrinkage import shrunk_weights
 from graphveil.privacy.session import Session
 from graphveil.runtime.progress import track
 
@@ -51,29 +54,32 @@ _WIDTHS = (128, 512)
 _IDS_AN_ENTRY = 22
 _IDS_AN_OWN_ENTRY = 40
 """Training ids for each of them."""
-_LARGEST_RATE = 64.0
+_LARGEST_RATE = 256.0
 _NOISE_OF_WEIGHTS = 1.3
 """Standard deviation of the noise that steps add up to in a weight; rates are chosen for it."""
 _WHOLE = 0.8
 """Share of the rows that keep their length."""
 _LENGTH = 1.4
 """Of the longest rows."""
-_TOLD_LENGTH = 0.5
-"""Of what neighbours were told, where it is free of noise, beside 1 for coordinates."""
 _FAR_LENGTH = 0.5
 """Of features two hops away, beside 1 for those of a hop."""
-_DOUBT = 2.0
-"""A row of what was told counts for as much as its votes, and half of it if they are this many deviations of noise."""
 _FEW_LINKS = 5.0
 """Links an outsider has to others on average, below which each training node votes once, and votes are passed on."""
+_HARDLY_ANY_LINKS = 2.0
+"""Below so many, votes under much noise are worth less than the gradients that they take budget from."""
+_IDS_A_FEATURE = 20
+_ALIKE = 0.8
+"""Training ids for each feature, and chance that linked nodes are more alike than others, from which own features are
+learnt alone where there are hardly any links: one model for a node's features and those of linked nodes, whose beliefs
+are propagated, then says more than means and votes."""
+_ROUNDS = 3
+"""Of messages, where beliefs are propagated among outsiders."""
 _REACH = 4.0
 """A Gaussian release of noise s costs about this over s."""
 _RICH = 2.6
 """Reach from which a single vote under geometric noise tells more than spread ones under Gaussian noise."""
 _SPOKEN = (0.8, -0.6)
 """Epsilon of a single vote: this share of the reach, and this beside it."""
-_MOST_COUNTED = 30
-"""Votes up to which the likelihood of a row is exact."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +90,12 @@ class Whisper(Method):
     and noise is low, 1 to one of them. Softmax regression by noisy gradients reads r_u: u's own features, and means
     over u's linked outsiders of their features, of their place in the graph of outsiders and of their Z less u's own
     part. An outsider's posterior is that of the regression times the likelihood of its own row of Z. One more count
-    asks training nodes whether the regression serves them better than naming the largest class.
+    asks training nodes whether the regression serves them better than naming the largest class. Where outsiders have
+    hardly any links and noise is high nobody votes, and posteriors are propagated along these links.
     """
 
-    units = frozenset({Unit.NODE})
-    leads = units
+    units = frozenset({Unit.NODE, Unit.FEATURES})
+    leads = frozenset({Unit.NODE})
 
     steps: int = 100
     """Noisy gradient steps, at least 1."""
@@ -101,14 +108,16 @@ class Whisper(Method):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
         replaced = adjacency.relation is Relation.REPLACE
-        single, noise = (None, noise) if replaced else _single_vote(public, noise)
+        telling, noise = _telling(public, noise, replaced)
+        shares = {name: share for name, share in _SHARES.items() if name != "labels" or telling is Votes.SPREAD}
+        whole = sum(shares.values())
         acts: dict[str, tuple[Mechanism, int]] = {}
-        whole = 1.0 if single is None else 1.0 - _SHARES["labels"]
         for name, share in _SHARES.items():
-            times, clip = (self.steps, _CLIP) if name == "gradient" else (1, 1.0)
-            acts[name] = Gaussian(noise * math.sqrt(times * whole / share), clip), times
-        if single is not None:
-            acts["labels"] = single, 1
+            if name in shares:
+                times, clip = (self.steps, _CLIP) if name == "gradient" else (1, 1.0)
+                acts[name] = Gaussian(noise * math.sqrt(times * whole / share), clip), times
+            elif isinstance(telling, Tally):
+                acts[name] = telling, 1
         moved = 2.0 if replaced else 1.0
         steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
         return Plan(adjacency, reading, tuple(steps))
@@ -116,15 +125,14 @@ class Whisper(Method):
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)
         prior = log_shares(session.release("counts", class_counts).double(), counting.std)
-        telling = session.plan.step("labels").act
-        told = session.release("labels", partial(_labels, telling=telling)).double()
-        view = _View.of(_Known.of(public), told.reshape(-1, public.num_classes), telling)
+        known = _Known.of(public)
+        view = _View.of(known, _heard(session, known))
         weights = self._descended(session, view, prior)
         logits = prior.expand(public.num_nodes, -1).clone()
         gain = session.release("check", partial(_better, view=view, weights=weights, prior=prior))
         if float(gain) > 0:
             beliefs = (prior + view.outsiders() @ weights).log_softmax(dim=1)
-            logits[torch.from_numpy(public.outside_training().nodes)] = view.posterior(beliefs)
+            logits[torch.from_numpy(public.outside_training().nodes)] = view.posterior(beliefs, prior)
         return {"logits": logits.log_softmax(dim=1).float()}
 
     def _descended(self, session: Session, view: _View, prior: Tensor) -> Tensor:
@@ -145,20 +153,28 @@ class Whisper(Method):
         return (cls(steps=3),)
 
 
+class Votes(Enum):
+    """How labels are told, where it is not by one whole vote of everybody: a `Tally`."""
+
+    SPREAD = "spread"
+    NONE = "none"
+
+
 @dataclass(frozen=True, eq=False)
 class _Known:
     """What outsiders show: links among them [m, m], scaled features [m, d] and coordinates `near` [m, q].
 
-    passed_on: whether what a node heard is passed on to those linked to it.
+    tell: whether links look as if they said something.
     """
 
+    arcs: Csr
     links: sp.csr_array
     x: Tensor
     near: Tensor
     scaling: tuple[Scaling, ...]
     own: Axes
     joint: Axes
-    passed_on: bool
+    tell: bool
 
     @classmethod
     def of(cls, public: Public) -> _Known:
@@ -171,123 +187,96 @@ class _Known:
         scaling = scalings(outside.x)
         x, arcs = scaled(outside.x, scaling), both_ways(outside.adj)
         links = sp.csr_array(arcs.to_scipy().astype(np.float64))
-        own, near, passed_on = Axes.leading(x, _width(public, _IDS_AN_OWN_ENTRY)), x.new_zeros(len(x), 0), False
-        if not look_random(x, arcs):
+        near, alone = x.new_zeros(len(x), 0), learns_alone(public)
+        own = Axes.leading(x, _WIDTHS[1] if alone else _width(public, _IDS_AN_OWN_ENTRY))
+        tell = not look_random(x, arcs)
+        if tell and not alone:
             # What says nothing would only take length from own features.
-            passed_on = _has_few_links(public)
-            far = _mean(links, x)
+            far = mean_of_linked(links, x)
             near = torch.cat([own(x), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
-        rows = torch.cat([own(x), _mean(links, near)], dim=1)
-        return cls(links, x, near, scaling, own, Axes.leading(rows.double(), _width(public, _IDS_AN_ENTRY)), passed_on)
+        rows = torch.cat([own(x), mean_of_linked(links, near)], dim=1)
+        joint = Axes.leading(rows.double(), _WIDTHS[1] if alone else _width(public, _IDS_AN_ENTRY))
+        return cls(arcs, links, x, near, scaling, own, joint, tell)
 
     def coordinates(self, x: Tensor, links: sp.csr_array) -> Tensor:
         """Of nodes with scaled features x [k, d] and links to outsiders [k, m], float64 [k, p]. Row by row."""
-        return self.joint(torch.cat([self.own(x), _mean(links, self.near)], dim=1).double())
+        return self.joint(torch.cat([self.own(x), mean_of_linked(links, self.near)], dim=1).double())
+
+    def propagated(self, beliefs: Tensor, prior: Tensor) -> Tensor:
+        """Scores of the outsiders, [m, c], after messages along their links; beliefs: log posteriors [m, c].
+
+        How classes are linked is counted by beliefs that heard no message, once: iterated, it drifts.
+        """
+        if not self.tell:
+            return beliefs
+        chances = beliefs.exp().numpy()
+        # No pair of classes is taken to be rarer than one pair.
+        pairs = np.maximum(chances.T @ (self.links @ chances), 1.0)
+        shares = prior.exp().numpy()
+        return torch.from_numpy(propagate(beliefs.numpy(), self.arcs, pairs / pairs.sum(), shares, _ROUNDS))
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What a node sees once labels were told: coordinates beside means of what its linked outsiders heard.
+    """What a node sees: coordinates beside what its linked outsiders heard, if labels were told.
 
-    told: Z, [m, c]; telling: what made it; noise: its standard deviation; expected: votes of an outsider [m, 1], from
-    the number of its links; worth: what a vote counts for [m, 1]; near: (what outsiders heard, what those linked to
-    them heard) [m, 2 c]; factors: [2 c]; cut: length; number: no two views of a process share it, so that rows which
-    were derived for one are not taken for another's.
+    cut: length; number: no two views of a process share it, so that rows which were derived for one are not taken for
+    another's.
     """
 
     known: _Known
-    told: Tensor
-    telling: Mechanism
-    noise: float
-    expected: Tensor
-    worth: Tensor
-    near: Tensor
-    factors: Tensor
+    heard: Heard | None
     cut: float
     number: int = field(default_factory=partial(next, count()))
 
     @classmethod
-    def of(cls, known: _Known, told: Tensor, telling: Mechanism) -> _View:
-        """From the graph of outsiders and Z as `telling` released it."""
-        noise = _deviation(telling)
-        linked = torch.from_numpy(np.diff(known.links.indptr) + 1.0)[:, None]
-        expected = linked / linked.mean() * (told.sum() / max(len(told), 1)).clamp(min=0)
-        worth = 1 / (expected + _DOUBT * noise + 1e-6)
-        usual = _prior_shares(told)
-        heard = (told - expected * usual) * worth
-        # Votes that say nothing differ from one another too: as counts of them do, and by the noise.
-        size = 1.0 if isinstance(telling, Tally) else float(linked.mean()) ** -0.5
-        chance = (noise**2 + expected * usual * size).sqrt() * worth * torch.randn_like(told)
-        near, blind = (_two_hops(known.links, part) for part in (heard, chance))
-        energies, lost = (_energies(_mean(known.links, part)) for part in (near, blind))
-        factors = _TOLD_LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
-        whole = cls(known, told, telling, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]), 1.0)
+    def of(cls, known: _Known, heard: Heard | None) -> _View:
+        """With the length that most rows of outsiders have."""
+        whole = cls(known, heard, 1.0)
         lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
-        return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(told) else 1.0)
+        return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(lengths) else 1.0)
 
     @property
     def width(self) -> int:
         """Entries of a row."""
-        return self.known.joint.axes.shape[1] + len(self.factors)
+        return self.known.joint.axes.shape[1] + (0 if self.heard is None else len(self.heard.factors))
 
     def outsiders(self) -> Tensor:
         """Rows of the nodes outside training, [m, p]."""
-        return self._rows(self.known.coordinates(self.known.x, self.known.links), _mean(self.known.links, self.near))
+        known = self.known
+        return self._rows(
+            known.coordinates(known.x, known.links), None if self.heard is None else self.heard.outsiders()
+        )
 
     def trained(self, sealed: Sealed) -> Tensor:
         """Rows of the training nodes, [t, p], each a function of its own record: for a query."""
         return sealed.derived(f"whisper rows {self.number}", self._trained)
 
     def _trained(self, sealed: Sealed) -> Tensor:
-        train = sealed.public.train
-        links, told = sealed.derived("whisper links", links_to_outsiders), _told(sealed, self.telling)
-        # What a node told itself it does not hear: those outside training have no such part either.
-        own = torch.from_numpy(np.asarray(told.votes @ self.worth.numpy()) * one_hot(told.labels, told.classes))
-        heard = _mean(links, self.near)
-        heard[:, : told.classes] -= own / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
-        return self._rows(self.known.coordinates(scaled(sealed.x[train], self.known.scaling), links), heard)
+        links = sealed.derived("whisper links", links_to_outsiders)
+        own = self.known.coordinates(scaled(sealed.x[sealed.public.train], self.known.scaling), links)
+        return self._rows(own, None if self.heard is None else self.heard.trained(sealed))
 
-    def _rows(self, coordinates: Tensor, heard: Tensor) -> Tensor:
-        rows = torch.cat([coordinates, heard * self.factors], dim=1)
+    def _rows(self, coordinates: Tensor, heard: Tensor | None) -> Tensor:
+        rows = coordinates if heard is None else torch.cat([coordinates, heard], dim=1)
         lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
         return rows * (_LENGTH / lengths.clamp(min=self.cut))
 
-    def posterior(self, beliefs: Tensor) -> Tensor:
-        """Scores of the nodes outside training, [m, c], from the regression's log posteriors [m, c] and Z."""
-        shares = self._shares(beliefs.exp())
-        scores = beliefs + self._evidence(beliefs.exp(), shares)
-        if not self.known.passed_on:
-            return scores
-        # Few neighbours say little of the same; where they are many, rows have heard them all.
-        told = (scores.softmax(dim=1) @ (shares / shares.sum(dim=1, keepdim=True) / _prior_shares(self.told)).T).log()
-        linked = torch.from_numpy(np.diff(self.known.links.indptr))[:, None]
-        return scores + _mean(self.known.links, told) * linked / (linked + 1)
+    def posterior(self, beliefs: Tensor, prior: Tensor) -> Tensor:
+        """Scores of the nodes outside training, [m, c], from the regression's log posteriors [m, c]."""
+        known = self.known
+        if self.heard is None:
+            return known.propagated(beliefs, prior)
+        return self.heard.posterior(beliefs, known.tell and _mean_links(known.arcs) < _FEW_LINKS)
 
-    def _shares(self, beliefs: Tensor) -> Tensor:
-        """Votes for class j at a node of class k, over those expected there, [c, c]: regression of Z on the beliefs."""
-        usual = _prior_shares(self.told)
-        weighed = beliefs * self.expected
-        shifts = shrunk_weights(weighed.T @ (self.told - self.expected * usual), weighed.T @ weighed, 0.0)
-        return (usual + shifts).clamp(min=1e-3)
 
-    def _evidence(self, beliefs: Tensor, shares: Tensor) -> Tensor:
-        """ln of the likelihood of outsiders' rows of Z for every class, up to a constant, [m, c]."""
-        logs = self._gaussian(beliefs, shares)
-        if isinstance(self.telling, Tally):
-            few = (self.told.amax(dim=1) < _MOST_COUNTED) & (self.expected[:, 0] < _MOST_COUNTED)
-            logs[few] = _counted(self.told[few], self.expected[few], shares, self.telling.scale)
-        return logs
-
-    def _gaussian(self, beliefs: Tensor, shares: Tensor) -> Tensor:
-        """Votes for class j have mean expected * share[k, j] and a variance in proportion beside that of the noise."""
-        fitted = (beliefs * self.expected) @ shares
-        rest = ((self.told - fitted).square() - self.noise**2).sum() / fitted.sum().clamp(min=1e-9)
-        logs = []
-        for share in shares:
-            mean = self.expected * share
-            variance = self.noise**2 + rest.clamp(min=0.05) * mean + 1e-9
-            logs.append(-((self.told - mean).square() / variance + variance.log()).sum(dim=1) / 2)
-        return torch.stack(logs, dim=1)
+def _heard(session: Session, known: _Known) -> Heard | None:
+    """What outsiders were told, if labels are told at all."""
+    if not any(step.name == "labels" for step in session.plan.steps):
+        return None
+    telling = session.plan.step("labels").act
+    told = session.release("labels", partial(labels_told, telling=telling)).double()
+    return Heard.of(known.links, told.reshape(-1, session.public.num_classes), telling)
 
 
 def _width(public: Public, ids: int) -> int:
@@ -296,79 +285,43 @@ def _width(public: Public, ids: int) -> int:
     return min(max(int(public.train.sum()) // ids, least), most)
 
 
-def _single_vote(public: Public, noise: float) -> tuple[Tally | None, float]:
-    """What tells labels if nodes vote once, and the noise that is then left to all Gaussian releases together."""
-    if noise == 0 or noise > _REACH / _RICH or not _has_few_links(public):
-        return None, noise
+def _telling(public: Public, noise: float, replaced: bool) -> tuple[Votes | Tally, float]:
+    """How labels are told, and the noise that is then left to all Gaussian releases together.
+
+    From sizes alone nobody knows how many links there are, and votes spread.
+    """
+    links = math.inf if public.outside is None else _mean_links(both_ways(public.outside_training().adj))
+    if links >= _FEW_LINKS or noise == 0:
+        return Votes.SPREAD, noise
+    if links < _HARDLY_ANY_LINKS and (noise > _REACH / _RICH or learns_alone(public)):
+        return Votes.NONE, noise
+    if noise > _REACH / _RICH or replaced:
+        return Votes.SPREAD, noise
     share, beside = _SPOKEN
     spoken = share * _REACH / noise + beside
     return Tally(1 / spoken), _REACH / (_REACH / noise - spoken)
 
 
-def _has_few_links(public: Public) -> bool:
-    """Whether nodes outside training have few links to one another; from sizes alone nobody knows, and votes spread."""
-    if public.outside is None:
-        return False
-    adj = both_ways(public.outside_training().adj)
-    return adj.num_arcs < _FEW_LINKS * adj.num_nodes
+def learns_alone(public: Public) -> bool:
+    """Whether own features are the whole row: ids are many for each, they tell who is linked, and links are hardly any.
 
-
-def _deviation(act: Mechanism) -> float:
-    """Standard deviation of the noise in a cell."""
-    if isinstance(act, Tally):
-        odds = math.exp(-1 / act.scale)
-        return math.sqrt(2 * odds) / (1 - odds)
-    assert isinstance(act, Gaussian)
-    return act.std
-
-
-def _counted(told: Tensor, expected: Tensor, shares: Tensor, scale: float) -> Tensor:
-    """ln sum over i of Poisson(i; expected * share[k, j]) e^(-|told - i| / scale), summed over j, [m, c].
-
-    told: noisy whole numbers [m, c]; expected: [m, 1]; shares: [c, c].
+    Judged by nodes outside training; from sizes alone nobody knows.
     """
-    numbers, expected = torch.arange(_MOST_COUNTED + 10, dtype=torch.float64), expected.clamp(min=1e-6)
-    rates = numbers * expected.log() - torch.lgamma(numbers + 1)
-    logs = torch.zeros_like(told)
-    for column, share in zip(told.T, shares.T, strict=True):
-        terms = rates - (column[:, None] - numbers).abs() / scale
-        top = terms.amax(dim=1, keepdim=True)
-        logs += ((terms - top).exp() @ (share ** numbers[:, None])).clamp(min=1e-300).log() - expected * share
-    return logs
+    if public.outside is None or int(public.train.sum()) < _IDS_A_FEATURE * public.num_features:
+        return False
+    return public.cache_public("whisper learns alone", partial(_own_features_tell, public))
 
 
-def _mean(links: sp.csr_array, values: Tensor) -> Tensor:
-    """Mean over linked outsiders, [k, q]; 0 for who has none. links: [k, m]; values: [m, q]."""
-    totals = torch.from_numpy(np.asarray(links @ values.double().numpy()))
-    return totals / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
+def _own_features_tell(public: Public) -> bool:
+    outside = public.outside_training()
+    arcs = both_ways(outside.adj)
+    if _mean_links(arcs) >= _HARDLY_ANY_LINKS:
+        return False
+    return alike_if_linked(scaled(outside.x, scalings(outside.x)), arcs) >= _ALIKE
 
 
-def _two_hops(links: sp.csr_array, values: Tensor) -> Tensor:
-    return torch.cat([values, _mean(links, values)], dim=1)
-
-
-def _energies(blocks: Tensor) -> Tensor:
-    """Mean squares of the rows of either half, [2]."""
-    return blocks.square().sum(dim=0).view(2, -1).sum(dim=1) / max(len(blocks), 1) + 1e-12
-
-
-def _prior_shares(told: Tensor) -> Tensor:
-    """Shares of the classes among all votes, [c]."""
-    totals = told.sum(dim=0).clamp(min=1e-3)
-    return totals / totals.sum()
-
-
-def _told(sealed: Sealed, telling: Mechanism) -> ToldLabels:
-    """What every training node tells to the outsiders it is linked to."""
-    votes = single_votes if isinstance(telling, Tally) else spread_votes
-    links = sealed.derived("whisper links", links_to_outsiders)
-    return ToldLabels(votes(links), sealed.y[sealed.public.train], sealed.public.num_classes)
-
-
-def _labels(sealed: Sealed, telling: Mechanism) -> ToldLabels | Marks:
-    """Query: what they tell, as `telling` takes it."""
-    told = _told(sealed, telling)
-    return told.marks() if isinstance(telling, Tally) else told
+def _mean_links(arcs: Csr) -> float:
+    return arcs.num_arcs / max(arcs.num_nodes, 1)
 
 
 def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> ExampleGradients:

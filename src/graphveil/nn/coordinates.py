@@ -170,6 +170,21 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     return bool((_grouped(adj) < _MORE * grouped).all())
 
 
+def alike_if_linked(x: Tensor, adj: Csr) -> float:
+    """Chance that the features x [n, d] of linked nodes are more alike, by their angle, than those of two others.
+
+    Of some arcs, drawn by a fixed seed: the answer belongs to the graph.
+    """
+    chance = torch.Generator().manual_seed(0)
+    drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS]
+    targets, sources = torch.from_numpy(adj.targets())[drawn], torch.from_numpy(adj.indices.astype(np.int64))[drawn]
+    others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=chance)
+    rows = unit_rows(x - x.mean(dim=0))
+    linked, other = ((rows[targets] * rows[ends]).sum(dim=1) for ends in (sources, others))
+    return float((linked > other).double().mean()) if len(drawn) else 0.5
+
+
+_PAIRS = 20_000
 _FEWEST = 0.25
 """Arcs a node, below which edges tell too little to be worth a coordinate."""
 _OTHERS = 5

@@ -203,6 +203,19 @@ class OneJobOptions(ComputeOptions):
 
 
 @dataclass(frozen=True)
+class DeviceOptions(OneJobOptions):
+    """On this device."""
+
+    device: Annotated[
+        str, typer.Option(help="cpu; cuda; auto: a CUDA GPU where there is one and the method gains by it.")
+    ] = "cpu"
+    block: Annotated[int | None, typer.Option(help="Rows at a time; fewer take less memory.", min=1)] = None
+
+    def compute(self) -> Compute:
+        return replace(super().compute(), device=self.device, block=self.block)
+
+
+@dataclass(frozen=True)
 class GraphOptions:
     """Which graph: a dataset or one's own, from tables or packed; a public one beside it; what is stated of it."""
 

@@ -90,7 +90,7 @@ class OpenOutside:
     def __call__(self) -> Outside:
         if self.__shown is None:
             assert self.__graph is not None
-            outside = ~self.__graph.train.numpy()
+            outside = ~self.__graph.train.cpu().numpy()
             nodes = np.flatnonzero(outside)
             self.__shown = Outside(nodes, self.__graph.rows(nodes), self.__graph.adj.within(outside))
         return self.__shown
@@ -272,7 +272,7 @@ class Sealed:
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
         x = self.x
-        return x[torch.from_numpy(nodes)] if self.__rows is None else self.__rows(nodes)
+        return x[torch.from_numpy(nodes).to(x.device)] if self.__rows is None else self.__rows(nodes)
 
     @property
     def y(self) -> Tensor:
@@ -365,7 +365,7 @@ def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:
 
 def out_degrees(graph: Graph) -> Ids:
     """How many training ids each id sends an arc to here, int64 [n]."""
-    of_training = np.repeat(graph.train.numpy(), np.diff(graph.adj.indptr))
+    of_training = np.repeat(graph.train.cpu().numpy(), np.diff(graph.adj.indptr))
     return np.bincount(graph.adj.indices[of_training], minlength=graph.num_nodes)
 
 

@@ -41,7 +41,12 @@ class Stopwatch:
     def __exit__(self, *_: object) -> None:
         self.seconds = time.perf_counter() - self._start
         self.peak_mb = peak_mb()
-        self.gpu_peak_mb = torch.cuda.max_memory_allocated() / 1e6 if torch.cuda.is_initialized() else 0.0
+        self.gpu_peak_mb = torch.cuda.max_memory_allocated() / 1e6 if used_gpu() else 0.0
+
+
+def used_gpu() -> bool:
+    """Whether a GPU was used by this process; asking starts none."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch does not type it
 
 
 def peak_mb() -> float:
@@ -55,7 +60,7 @@ def forget_peak() -> None:
     """Let `peak_mb` count from here on. Only Linux can; elsewhere it goes on from the start of the process."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
-    if torch.cuda.is_initialized():
+    if used_gpu():
         torch.cuda.reset_peak_memory_stats()
 
 

@@ -232,9 +232,11 @@ class Csr:
         """How many messages each node receives, int64 [n]."""
         return np.diff(self.indptr)
 
-    def targets(self) -> Ids:
-        """The target of each arc in the order of `indices`, int64 [m]."""
-        return np.repeat(np.arange(self.num_nodes), self.in_degrees())
+    def targets(self, part: slice = slice(None)) -> Ids:
+        """The target of each arc in the order of `indices`, int64 [m]; part: of some consecutive arcs only."""
+        first, last, _ = part.indices(self.num_arcs)
+        low, high = np.searchsorted(self.indptr, first, side="right") - 1, np.searchsorted(self.indptr, last)
+        return np.repeat(np.arange(low, high), np.diff(self.indptr[low : high + 1].clip(first, last)))
 
     def edge_index(self) -> Tensor:
         """PyG's form: row 0 the sources, row 1 the targets, int64 [2, m]."""

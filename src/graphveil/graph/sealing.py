@@ -76,6 +76,29 @@ class Outside:
     adj: Csr
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Features [n, d] that are read some rows at a time, and of a graph on disk let go again."""
+
+    x: Tensor
+    rows: Callable[[Ids], Tensor]
+    let_go: Callable[[], None]
+
+    @property
+    def shape(self) -> torch.Size:
+        """(n, d)."""
+        return self.x.shape
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        """The rows `which`: ids int64 [*] give [*, d], a slice [m, d]."""
+        if isinstance(which, slice):
+            self.let_go()
+            return self.x[which].to(torch.float32)
+        if self.x.device.type != "cpu":
+            return self.x[which].to(torch.float32)
+        return self.rows(which.flatten().numpy()).view(*which.shape, -1)
+
+
 class OpenOutside:
     """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph.
 
@@ -119,7 +142,8 @@ class Public:
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
     unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
-    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`.
+    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`;
+    rows: see `feature_rows`.
     """
 
     num_nodes: int
@@ -137,6 +161,7 @@ class Public:
     _cached: dict[str, _Cached] = field(default_factory=dict)
     public_graph: PublicGraph | None = None
     outside: OpenOutside | None = None
+    rows: FeatureRows | None = None
 
     @classmethod
     def blank(
@@ -162,6 +187,13 @@ class Public:
     def features(self) -> Tensor:
         """x, float32 [n, d], if it is public."""
         return self.x if self.x is not None else _refuse("features (x)")
+
+    def feature_rows(self) -> FeatureRows:
+        """x, [n, d], if it is public, for whoever reads it row by row: kind to features on disk."""
+        if self.rows is not None and self.rows.x is self.x:
+            return self.rows
+        x = self.features()
+        return FeatureRows(x, lambda ids: x[torch.from_numpy(ids)].to(torch.float32), lambda: None)
 
     def labels(self) -> Tensor:
         """y, int64 [n], if it is public."""
@@ -352,6 +384,7 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
         # Not kept with the rest: graphs that share it may differ in these arcs.
         outside=OpenOutside(graph) if "x" in private else None,
+        rows=None if "x" in private else FeatureRows(graph.x, graph.rows, graph.let_go),
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
 

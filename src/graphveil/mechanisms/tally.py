@@ -6,9 +6,11 @@ Noise is two-sided geometric: Laplace noise for whole numbers (Ghosh, Roughgarde
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numba
 import numpy as np
 import torch
 
@@ -48,6 +50,14 @@ class Marks:
     cells: Ids
     size: int
 
+    def blocks(self) -> Iterator[Ids]:
+        """All of `cells`, int64 [k, *] at a time; nothing here asks for more than one block."""
+        yield self.cells
+
+    def counted_there(self, marks: int) -> Tensor | None:  # noqa: ARG002
+        """The first `marks` marks of all contributions, counted on another device, int64 [size]; None: count here."""
+        return None
+
 
 @dataclass(frozen=True)
 class Tally(Additive):
@@ -76,8 +86,13 @@ class Tally(Additive):
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
-        cells = asked.cells[:, : self.marks].ravel()
-        return torch.from_numpy(np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size))
+        if (counted := asked.counted_there(self.marks)) is not None:
+            made: Tensor = counted
+            return made
+        counts = np.zeros(asked.size, np.int64)
+        for cells in asked.blocks():
+            _count(cells[:, : self.marks], counts)
+        return torch.from_numpy(counts)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         log_ratio = float((rest.abs() - (rest - shift).abs()).sum())
@@ -96,6 +111,15 @@ class Tally(Additive):
         return cls(1.0), cls(3.0), cls(2.0, marks=2)
 
 
+@numba.njit(cache=True, nogil=True)
+def _count(cells: Any, counts: Any) -> None:
+    """One more in counts [size] for every entry of cells [m, k] that lies inside."""
+    for row in range(cells.shape[0]):
+        for mark in range(cells.shape[1]):
+            if 0 <= cells[row, mark] < len(counts):
+                counts[cells[row, mark]] += 1
+
+
 def geometric(source: Source, count: int, scale: float, device: torch.device = _CPU) -> Tensor:
     """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count], made on `device`.
 
@@ -107,8 +131,11 @@ def geometric(source: Source, count: int, scale: float, device: torch.device = _
     return source.digits(count, [1 / (1 + each) for each in odds], device)
 
 
-def ends(adj: Csr, undirected: bool) -> tuple[Ids, Ids]:
-    """Source and target of every arc, or of every undirected edge once, int64 [m] each: one contribution each."""
-    sources, targets = adj.indices, adj.targets()
+def ends(adj: Csr, undirected: bool, part: slice = slice(None)) -> tuple[Ids, Ids]:
+    """Source and target of every arc, or of every undirected edge once, int64 [m] each: one contribution each.
+
+    part: a consecutive part of the arcs, all of them unless given.
+    """
+    sources, targets = adj.indices[part], adj.targets(part)
     once = sources < targets if undirected else sources != targets
     return sources[once], targets[once]

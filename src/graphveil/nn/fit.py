@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from graphveil.nn.rows import Rows
 from graphveil.runtime.progress import track
 
 
@@ -70,7 +72,8 @@ def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor
 class Sweeps:
     """How to train in batches: `passes` over the data, `least` steps at least, and one cycle of the learning rate.
 
-    Far fewer passes than full-batch training needs, so much less time, and no epoch has to be chosen.
+    Far fewer passes than full-batch training needs, so much less time, and no epoch has to be chosen. Beyond 100,000
+    rows (`MANY`) so many passes rarely help: see `cycles`.
     """
 
     passes: int = 10
@@ -86,24 +89,82 @@ class Sweeps:
         orders = [rows[torch.randperm(len(rows))[: each * size]] for _ in range(passes)]
         return torch.cat(orders).view(-1, size, *rows.shape[1:])
 
+    def cycles(self, rows: int) -> list[int]:
+        """Steps of every cycle of the learning rate over many rows; together they make `passes` over all of them.
 
-def fit_in_batches(module: nn.Module, x: Tensor, y: Tensor, rows: Tensor, sweeps: Sweeps) -> None:
+        The first two read as much as `passes` over `MANY` rows do, each later one as much as all before it, and the
+        last whatever is left, up to three times that.
+        """
+        left, size = self.passes * rows // _LARGE, self.passes * MANY // _LARGE
+        found = [size if left >= 2 * size else left]
+        while left > sum(found):
+            so_far = sum(found)
+            found.append(so_far if left >= 4 * so_far else left - so_far)
+        return found
+
+
+MANY = 100_000
+"""Rows up to which every pass is made."""
+_LARGE = 2048
+"""Rows of a batch beyond, at a learning rate that is twice as large."""
+_JUDGES = 1 << 14
+"""Rows that say whether a cycle helped, at most, and at most one in `_ONE_IN` of all: no step reads them."""
+_ONE_IN = 32
+_HELPED = 0.002
+"""By what share of itself the judges' loss must fall for another cycle."""
+
+
+def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: Sweeps) -> None:
     """Train a module from inputs x [n, d] to logits on the nodes `rows`, int64 [k].
 
     rows may be [k, m] for a module of m networks that takes [batch, m, d] and gives [batch, m, c].
     """
-    batches = sweeps.batches(rows)
     optimiser = torch.optim.Adam(module.parameters(), weight_decay=sweeps.weight_decay, fused=True)
-    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, sweeps.learning_rate, total_steps=len(batches))
+    if len(rows) <= MANY:
+        batches = sweeps.batches(rows)
+        _cycle(module, optimiser, x, y, batches, len(batches), sweeps.learning_rate)
+        return
+    rows = rows[torch.randperm(len(rows))]
+    judges, rows = rows.tensor_split([min(len(rows) // _ONE_IN, _JUDGES)])
+    loss = math.inf
+    for steps in sweeps.cycles(len(rows)):
+        _cycle(module, optimiser, x, y, _endless(rows), steps, 2 * sweeps.learning_rate)
+        before, loss = loss, _mean_loss(module, x, y, judges)
+        if not loss < (1 - _HELPED) * before:
+            break
+
+
+def _endless(rows: Tensor) -> Iterator[Tensor]:
+    """Batches of `rows` [k, *], shuffled anew for every pass, without an end; the rest of a pass is left out."""
+    while True:
+        yield from rows[torch.randperm(len(rows))[: len(rows) // _LARGE * _LARGE]].view(-1, _LARGE, *rows.shape[1:])
+
+
+def _cycle(
+    module: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    x: Rows,
+    y: Tensor,
+    batches: Iterable[Tensor],
+    steps: int,
+    learning_rate: float,
+) -> None:
+    """One step for each of the first `steps` batches, in one cycle of the learning rate."""
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=steps)
     module.train()
-    for step in track(range(len(batches)), "training"):
-        batch = batches[step]
+    for _, batch in zip(track(range(steps), "training"), batches, strict=False):
         optimiser.zero_grad()
         loss = cross_entropy(module(x[batch]).flatten(0, -2), y[batch].flatten(), reduction="sum")
         (loss / len(batch)).backward()  # type: ignore[no-untyped-call]  # torch does not type it
         optimiser.step()
         cycle.step()
     module.eval()
+
+
+def _mean_loss(module: nn.Module, x: Rows, y: Tensor, rows: Tensor) -> float:
+    """Cross-entropy of a trained module on rows that it has not seen."""
+    with torch.no_grad():
+        return float(cross_entropy(module(x[rows]).flatten(0, -2), y[rows].flatten()))
 
 
 def _quality(module: nn.Module, val: Part) -> tuple[float, float]:

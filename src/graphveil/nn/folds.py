@@ -14,6 +14,7 @@ from graphveil.core import State
 from graphveil.graph.sealing import Public
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
+from graphveil.nn.rows import WHOLE, Rows, in_blocks
 
 
 class MlpEnsemble(nn.Module):
@@ -30,7 +31,7 @@ class MlpEnsemble(nn.Module):
         """Logits [b, count, c] of x [b, count, d]. Input dropout silences whole columns: see `Perceptron`."""
         kept = self.input_dropout(torch.ones(*self.inner.shape[:2], 1))
         h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), self.inner * kept)
-        return torch.baddbmm(self.outer_bias, self.dropout(torch.relu(h)), self.outer).transpose(0, 1)
+        return torch.baddbmm(self.outer_bias, self.dropout.of_relu(h), self.outer).transpose(0, 1)
 
     def log_posteriors(self, x: Tensor) -> Tensor:
         """What every perceptron says of every row, [count, n, c], for x [n, d]."""
@@ -67,11 +68,11 @@ class Folds:
     parts: Tensor
 
     @classmethod
-    def fit(cls, x: Tensor, public: Public, folds: int, hidden: int) -> Self:
+    def fit(cls, x: Rows, public: Public, folds: int, hidden: int) -> Self:
         """Train on scaled features x [n, d]; the habit is the one with the least loss on the first part left out."""
         train, y = public.train.nonzero().ravel(), public.labels()
         folds = min(folds, len(train))
-        parts = torch.full((len(x),), -1)
+        parts = torch.full((x.shape[0],), -1)
         parts[train] = torch.randperm(len(train)) % folds
 
         def ensemble(left_out: range, habit: _Habit) -> MlpEnsemble:
@@ -86,7 +87,8 @@ class Folds:
             return made
 
         def loss(candidate: MlpEnsemble) -> float:
-            out = parts == 0
+            # So many are enough to compare two habits.
+            out = (parts == 0).nonzero().ravel()[:WHOLE]
             return float(nll_loss(candidate.log_posteriors(x[out])[0], y[out]))
 
         first = {habit: ensemble(range(1), habit) for habit in _HABITS}
@@ -94,11 +96,15 @@ class Folds:
         rest = (ensemble(range(1, folds), best),) if folds > 1 else ()
         return cls((first[best], *rest), parts)
 
-    def log_beliefs(self, x: Tensor) -> Tensor:
+    def log_beliefs(self, x: Rows) -> Tensor:
         """Log posteriors [n, c]: a training node asks the network that left it out, every other node asks all."""
+        return in_blocks(x.shape[0], lambda part: self._beliefs_of(x[part], self.parts[part]))
+
+    def _beliefs_of(self, x: Tensor, parts: Tensor) -> Tensor:
+        """Those of a block of nodes, [b, c]; parts: int64 [b]."""
         scores = torch.cat([ensemble.log_posteriors(x) for ensemble in self.ensembles])
-        own = scores[self.parts.clamp(min=0), torch.arange(len(x))]
-        return torch.where(self.parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
+        own = scores[parts.clamp(min=0), torch.arange(len(x))]
+        return torch.where(parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
 
     def state(self) -> State:
         """Weights by name."""
@@ -114,6 +120,6 @@ class Folds:
         return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
 
 
-def cross_fitted(x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:
+def cross_fitted(x: Rows, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:
     """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
     return public.cache_public(f"folds {folds} {hidden} {scale}", lambda: Folds.fit(x, public, folds, hidden))

@@ -294,6 +294,9 @@ def write_public(
         # A file of gigabytes is hashed while it is written: both leave Python free meanwhile.
         hashes = {name: aside.submit(_hash_of, body) for name, body in bodies.items()}
         for name, body in bodies.items():
+            if len(body) == 1:
+                (fresh / name).write_bytes(body[0])
+                continue
             with open(fresh / name, "wb") as file:
                 file.writelines(body)
         found = {name: each.result() for name, each in hashes.items()}

@@ -94,6 +94,8 @@ class FeatureRows:
         if isinstance(which, slice):
             self.let_go()
             return self.x[which]
+        if self.x.device.type != "cpu":
+            return self.x[which]
         return self.rows(which.flatten().numpy()).view(*which.shape, -1)
 
 

@@ -34,6 +34,8 @@ _REACH = 64.0
 _ROUNDING = 2.0**-40
 """What rounding adds to the epsilon of one mark at most, charged (docs/methods/lpgnet.md)."""
 
+_CPU = torch.device("cpu")
+
 _BLOCK = 1 << 20
 """Cells that get their noise at a time, because digits take many times the memory of what they are added to."""
 
@@ -72,11 +74,11 @@ class Tally(Additive):
             raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
-        counts = self.bounded(sealed, query).numpy()
-        for first in range(0, len(counts), _BLOCK):
-            part = counts[first : first + _BLOCK]
-            part += geometric(source, len(part), self.scale) - geometric(source, len(part), self.scale)
-        return torch.from_numpy(counts)
+        counts = self.bounded(sealed, query)
+        for part in torch.split(counts, _BLOCK):
+            more, less = (geometric(source, len(part), self.scale, part.device) for _ in range(2))
+            part += more - less
+        return counts
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
@@ -111,18 +113,15 @@ def _count(cells: Any, counts: Any) -> None:
                 counts[cells[row, mark]] += 1
 
 
-def geometric(source: Source, count: int, scale: float) -> Ids:
-    """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count].
+def geometric(source: Source, count: int, scale: float, device: torch.device = _CPU) -> Tensor:
+    """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count], made on `device`.
 
     The binary digits of such a number are independent: digit j is 1 with odds a^(2^j). Every coin is exact to the last
     bits of a double however large the scale is; inverting a uniform would lose digits in proportion to it.
     """
-    drawn = np.zeros(count, np.int64)
-    for digit in range(math.ceil(_REACH * scale).bit_length()):
-        # e^-700 is still a double, and no uniform is that small.
-        rate = 1 / (1 + math.exp(min(2**digit / scale, 700.0)))
-        drawn += source.coins(count, rate).numpy().astype(np.int64) << digit
-    return drawn
+    # e^-700 is still a double, and no uniform is that small.
+    odds = [math.exp(min(2**digit / scale, 700.0)) for digit in range(math.ceil(_REACH * scale).bit_length())]
+    return source.digits(count, [1 / (1 + each) for each in odds], device)
 
 
 def ends(adj: Csr, undirected: bool, part: slice = slice(None)) -> tuple[Ids, Ids]:

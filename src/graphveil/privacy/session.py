@@ -42,6 +42,7 @@ class Session:
             raise Overspent(
                 f"step {name!r} was planned {step.times} time(s), of which {left} are left; {count} were asked"
             )
+        self._source.begin()
         self._used[name] += count
         # InvalidInput names the offending item, and what a query is given is private.
         ask = _discreet(name, query, withheld=InvalidInput)

@@ -77,6 +77,8 @@ class Hearsay(Method):
 
     units = frozenset({Unit.EDGE})
     leads = units
+    on_gpu = True
+    reads_short = True
     refuses = NO_NODES
 
     hops: int = 1
@@ -117,6 +119,10 @@ class Hearsay(Method):
             return replace(sums_plan(adjacency, Reading.SOUND, noise, "hop", self.hops, why=_WHY), reading=reading)
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
+
+    def room(self, public: Public) -> int:
+        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class."""
+        return 20 * public.num_nodes * public.num_classes
 
     def fit(self, session: Session) -> State:
         public = session.public

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from graphveil.nn.chance import Chance
+from graphveil.nn.mlp import counted
+from graphveil.nn.recorded import Recorded
 from graphveil.nn.rows import Rows
 from graphveil.runtime.progress import track
 
@@ -103,6 +106,10 @@ class Sweeps:
         return found
 
 
+VAST = 1 << 22
+"""Rows beyond which nobody shuffles them."""
+_AHEAD = 256
+"""Batches of them that are drawn at a time."""
 MANY = 100_000
 """Rows up to which every pass is made."""
 _LARGE = 2048
@@ -119,23 +126,53 @@ def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: 
 
     rows may be [k, m] for a module of m networks that takes [batch, m, d] and gives [batch, m, c].
     """
-    optimiser = torch.optim.Adam(module.parameters(), weight_decay=sweeps.weight_decay, fused=True)
     if len(rows) <= MANY:
-        batches = sweeps.batches(rows)
+        batches, optimiser = sweeps.batches(rows), _adam(module, sweeps)
         _cycle(module, optimiser, x, y, batches, len(batches), sweeps.learning_rate)
         return
-    rows = rows[torch.randperm(len(rows))]
-    judges, rows = rows.tensor_split([min(len(rows) // _ONE_IN, _JUDGES)])
-    loss = math.inf
-    for steps in sweeps.cycles(len(rows)):
-        _cycle(module, optimiser, x, y, _endless(rows), steps, 2 * sweeps.learning_rate)
-        before, loss = loss, _mean_loss(module, x, y, judges)
-        if not loss < (1 - _HELPED) * before:
-            break
+    chance = Chance.drawn(rows.device)
+    if len(rows) <= VAST:
+        rows = rows[torch.randperm(len(rows))]
+        judges, rows = rows.tensor_split([min(len(rows) // _ONE_IN, _JUDGES)])
+    else:
+        judges = rows[chance.stream(0).below(_JUDGES, len(rows))]
+    with counted(module, chance.stream(1)):
+        cycle = _cycles(module, x, y, sweeps, chance.turn)
+        loss = math.inf
+        for steps in sweeps.cycles(len(rows)):
+            cycle(_endless(rows, chance), steps, 2 * sweeps.learning_rate)
+            before, loss = loss, _mean_loss(module, x, y, judges)
+            if not loss < (1 - _HELPED) * before:
+                break
 
 
-def _endless(rows: Tensor) -> Iterator[Tensor]:
-    """Batches of `rows` [k, *], shuffled anew for every pass, without an end; the rest of a pass is left out."""
+def _adam(module: nn.Module, sweeps: Sweeps) -> torch.optim.Adam:
+    return torch.optim.Adam(module.parameters(), weight_decay=sweeps.weight_decay, fused=True)
+
+
+def _cycles(
+    module: nn.Module, x: Rows, y: Tensor, sweeps: Sweeps, turn: Tensor
+) -> Callable[[Iterator[Tensor], int, float], None]:
+    """What makes one cycle of steps: on a GPU one step is recorded, and then replayed."""
+    if y.device.type != "cpu":
+        return Recorded(module, x, y, sweeps.weight_decay, turn).cycle
+    optimiser = _adam(module, sweeps)
+
+    def cycle(batches: Iterator[Tensor], steps: int, learning_rate: float) -> None:
+        _cycle(module, optimiser, x, y, batches, steps, learning_rate, turn)
+
+    return cycle
+
+
+def _endless(rows: Tensor, chance: Chance) -> Iterator[Tensor]:
+    """Batches of `rows` [k, *] without an end: shuffled anew for every pass, the rest of which is left out.
+
+    Of a vast number of rows, any of them at any time: most are never read, and to shuffle them would take longer.
+    """
+    drawn = replace(chance.stream(2), turn=torch.zeros_like(chance.turn))
+    while len(rows) > VAST:
+        yield from rows[drawn.below(_AHEAD * _LARGE, len(rows))].view(_AHEAD, _LARGE, *rows.shape[1:])
+        drawn.turn.add_(1)
     while True:
         yield from rows[torch.randperm(len(rows))[: len(rows) // _LARGE * _LARGE]].view(-1, _LARGE, *rows.shape[1:])
 
@@ -148,8 +185,9 @@ def _cycle(
     batches: Iterable[Tensor],
     steps: int,
     learning_rate: float,
+    turn: Tensor | None = None,
 ) -> None:
-    """One step for each of the first `steps` batches, in one cycle of the learning rate."""
+    """One step for each of the first `steps` batches, in one cycle of the learning rate; turn: counts the steps."""
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=steps)
     module.train()
     for _, batch in zip(track(range(steps), "training"), batches, strict=False):
@@ -158,6 +196,8 @@ def _cycle(
         (loss / len(batch)).backward()  # type: ignore[no-untyped-call]  # torch does not type it
         optimiser.step()
         cycle.step()
+        if turn is not None:
+            turn.add_(1)
     module.eval()
 
 

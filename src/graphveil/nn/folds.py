@@ -12,7 +12,8 @@ from torch.nn.functional import nll_loss
 
 from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.nn.fit import Sweeps, fit_in_batches
+from graphveil.nn.chance import Chance
+from graphveil.nn.fit import VAST, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 from graphveil.nn.rows import WHOLE, Rows, in_blocks
 
@@ -73,7 +74,7 @@ class Folds:
         train, y = public.train.nonzero().ravel(), public.labels()
         folds = min(folds, len(train))
         parts = torch.full((x.shape[0],), -1)
-        parts[train] = torch.randperm(len(train)) % folds
+        parts[train] = _dealt(len(train), folds, train.device)
 
         def ensemble(left_out: range, habit: _Habit) -> MlpEnsemble:
             made = MlpEnsemble(
@@ -82,7 +83,7 @@ class Folds:
             # A single training node leaves nothing to learn from but itself.
             seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
             least = min(len(rows) for rows in seen)
-            rows = torch.stack([rows[torch.randperm(len(rows))[:least]] for rows in seen], dim=1)
+            rows = torch.stack([_some(rows, least) for rows in seen], dim=1)
             fit_in_batches(made, x, y, rows, Sweeps(habit.passes))
             return made
 
@@ -118,6 +119,18 @@ class Folds:
         ensemble = MlpEnsemble(count, (features, hidden, public.num_classes))
         ensemble.load_state_dict({name: state[f"encoder.{name}"] for name in ensemble.state_dict()})
         return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
+
+
+def _dealt(count: int, folds: int, device: torch.device) -> Tensor:
+    """A part for each of `count` nodes, int64 [count]: as many of every one, or each by itself if they are vast."""
+    if count <= VAST:
+        return torch.randperm(count) % folds
+    return Chance.drawn(device).below(count, folds)
+
+
+def _some(rows: Tensor, least: int) -> Tensor:
+    """`least` of the rows, in any order where the order tells something: of a vast number batches are drawn anyway."""
+    return rows[torch.randperm(len(rows))[:least]] if len(rows) <= VAST else rows[:least]
 
 
 def cross_fitted(x: Rows, public: Public, scale: str, folds: int = 5, hidden: int = 128) -> Folds:

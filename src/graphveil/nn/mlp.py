@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import State
+from graphveil.nn.chance import Chance
 from graphveil.nn.rows import Rows, in_blocks
 
 
@@ -24,6 +27,8 @@ class Dropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.silenced = round(256 * rate)
+        self.chance: Chance | None = None
+        """Where bytes come from; None: torch's generator."""
 
     def extra_repr(self) -> str:
         return f"{self.silenced}/256"
@@ -45,7 +50,11 @@ class Dropout(nn.Module):
 
     def _bytes(self, x: Tensor) -> Tensor:
         """A random byte for every entry of x, uint8 [numel]."""
-        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        count = -(-x.numel() // 8)
+        if self.chance is None:
+            words = torch.empty(count, dtype=torch.int64).random_(-(2**63), None)
+        else:
+            words = self.chance.words(count)
         return words.view(torch.uint8)[: x.numel()]
 
 
@@ -80,6 +89,19 @@ def _silence(x: Any, drawn: Any, silenced: Any, stretch: Any, out: Any) -> None:
 def _silence_back(grad: Any, out: Any, stretch: Any, back: Any) -> None:
     for i in range(len(grad)):
         back[i] = grad[i] * (stretch if out[i] > 0 else np.float32(0))
+
+
+@contextmanager
+def counted(module: nn.Module, chance: Chance) -> Iterator[None]:
+    """Inside, what `module` silences is drawn from `chance`: the same on every device, and fast on all."""
+    drops = [part for part in module.modules() if isinstance(part, Dropout)]
+    for number, part in enumerate(drops):
+        part.chance = chance.stream(number)
+    try:
+        yield
+    finally:
+        for part in drops:
+            part.chance = None
 
 
 class Perceptron(nn.Module):

@@ -1,6 +1,7 @@
-"""Training steps on a GPU that are recorded once and replayed: a small network's step takes longer to ask for than to do.
+"""Training steps on a GPU, recorded once and replayed: a small network's step takes longer to ask for than to do.
 
-    m <- beta m + (1 - beta) g,  v <- 0.999 v + 0.001 g^2,  w <- w - rate (m / (1 - beta^t)) / (sqrt(v / (1 - 0.999^t)) + 1e-8)
+    m <- beta m + (1 - beta) g,    v <- 0.999 v + 0.001 g^2,
+    w <- w - rate (m / (1 - beta^t)) / (sqrt(v / (1 - 0.999^t)) + 1e-8)
 
 Adam with decay of weights inside g, as torch has it, on all weights as one vector: its betas and rates are numbers on
 the GPU, because a cycle of the learning rate changes both with every step.
@@ -34,7 +35,8 @@ class Recorded:
         self._weights = _in_one(module)
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
         self._numbers = torch.zeros(4, device=y.device)
-        self._steps, self._replay, self._batch = 0, None, torch.empty(0)
+        self._steps, self._batch = 0, torch.empty(0)
+        self._replay: Any = None
 
     def cycle(self, batches: Iterator[Tensor], steps: int, learning_rate: float) -> None:
         """One step for each of the first `steps` batches, in one cycle of the learning rate."""
@@ -64,7 +66,7 @@ class Recorded:
     def _recorded(self, batch: Tensor) -> Any:
         self._batch = batch.clone()
         kept = [part.clone() for part in self._moving]
-        aside = torch.cuda.Stream()
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not type it
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(_WARM):

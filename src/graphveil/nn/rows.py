@@ -15,6 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from graphveil.runtime.compute import rows_at_a_time
+
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""
 
@@ -71,8 +73,9 @@ class Joined:
         return torch.cat([part[which] for part in self.parts], dim=-1)
 
 
-def blocks(count: int, size: int = BLOCK) -> Iterator[slice]:
-    """Consecutive slices of range(count), each of at most `size`."""
+def blocks(count: int, size: int | None = None) -> Iterator[slice]:
+    """Consecutive slices of range(count), each of at most `size`, or of as many rows as are read at a time here."""
+    size = rows_at_a_time(BLOCK) if size is None else size
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 

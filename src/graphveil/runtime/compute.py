@@ -68,15 +68,26 @@ _HERE = Compute()
 _current: ContextVar[Compute] = ContextVar("compute", default=_HERE)
 
 
-_ROWS, _ROWS_ON_GPU = 1 << 16, 1 << 20
+_ON_GPU = 1 << 20
+"""Rows at a time on a GPU, which many fill and few do not."""
+
+_device: ContextVar[torch.device | None] = ContextVar("device", default=None)
 
 
-def block(device: torch.device | None = None) -> int:
-    """Rows of nodes that are worked on at a time on `device`."""
-    asked = present().block
-    if asked is not None:
-        return asked
-    return _ROWS_ON_GPU if device is not None and device.type != "cpu" else _ROWS
+@contextmanager
+def on_device(device: torch.device) -> Iterator[None]:
+    """Work inside this block is done on `device`."""
+    token = _device.set(device)
+    try:
+        yield
+    finally:
+        _device.reset(token)
+
+
+def rows_at_a_time(usual: int) -> int:
+    """How many rows of nodes are worked on at a time here: as was asked for, or `usual` on a processor."""
+    device = _device.get()
+    return present().block or (usual if device is None or device.type == "cpu" else _ON_GPU)
 
 
 def present() -> Compute:

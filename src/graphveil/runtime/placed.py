@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from graphveil.core import Unsupported
-from graphveil.runtime.compute import block
+from graphveil.runtime.compute import on_device, rows_at_a_time
 
 _MADE = {
     torch.empty,
@@ -65,7 +65,7 @@ def placed(device: torch.device) -> Iterator[None]:
     if device.type == "cpu":
         yield
         return
-    with torch.cuda.device(device), _Placed(device):
+    with torch.cuda.device(device), on_device(device), _Placed(device):
         yield
 
 
@@ -93,6 +93,6 @@ def roomy() -> Iterator[None]:
 def out_of_room() -> str:
     """What to do about it, in words: torch's own quote sizes, which may be private."""
     return (
-        f"the GPU is out of memory: lower the block, Compute(block=...) or --block, now {block():,} nodes; or give "
-        "features as bfloat16, or use device cpu"
+        f"the GPU is out of memory: lower the block, Compute(block=...) or --block, now {rows_at_a_time(1):,} rows; or "
+        "give features as bfloat16, or use device cpu"
     )

@@ -92,7 +92,7 @@ class Drw(SubgraphMethod):
 
     def subgraphs(self, public: Public, number: int) -> Subgraphs:
         """The subgraphs of partition `number` that have a training root."""
-        train = public.train.numpy()
+        train = public.train.cpu().numpy()
         arcs = public.arcs() if self.transductive else arcs_between(public.arcs(), train, train)
         block = partition(arcs, self.length, self.restarts, seed=self.walk_seed + number, roots=train)
         # Training nodes become roots first, so theirs are the first subgraphs.

@@ -29,6 +29,8 @@ class LpgNet(EncoderMethod):
     two-sided geometric noise of scale `noise`. The last network predicts. Only the counts read edges.
     """
 
+    on_gpu = True
+
     refuses = NO_NODES
 
     levels: int = 1

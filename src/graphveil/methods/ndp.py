@@ -97,7 +97,7 @@ class Ndp(SubgraphMethod):
     def _capped(self, sealed: Sealed) -> Csr:
         """Arcs into training nodes, at most `cap` of every node, by a rule that is stable under the unit."""
         public = sealed.public
-        train = public.train.numpy()
+        train = public.train.cpu().numpy()
         arcs = arcs_between(sealed.adj, train | self.transductive, train)
         if public.adj is not None:
             return cap_out_arcs(arcs, self.cap, self.arc_seed)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from graphveil.nn.chance import Chance
 from graphveil.nn.mlp import counted
 from graphveil.nn.recorded import Recorded
 from graphveil.nn.rows import Rows
+from graphveil.runtime.chance import Chance
 from graphveil.runtime.progress import track
 
 

@@ -12,10 +12,10 @@ from torch.nn.functional import nll_loss
 
 from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.nn.chance import Chance
 from graphveil.nn.fit import VAST, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 from graphveil.nn.rows import WHOLE, Rows, in_blocks
+from graphveil.runtime.chance import Chance
 
 
 class MlpEnsemble(nn.Module):

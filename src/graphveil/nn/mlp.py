@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import State
-from graphveil.nn.chance import Chance
 from graphveil.nn.rows import Rows, in_blocks
+from graphveil.runtime.chance import Chance
 
 
 class Dropout(nn.Module):

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.sampling.splitmix import STEP, mix
-
-_STEP = int(np.array(STEP, np.uint64).view(np.int64))
-_FACTORS = tuple(int(np.array(each, np.uint64).view(np.int64)) for each in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_WORDS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+"""Of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as in `sampling.splitmix`."""
+_STEP, *_FACTORS = (int(word) for word in _WORDS.view(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,4 +59,7 @@ def mixed(x: Tensor) -> Tensor:
 @numba.njit(cache=True, nogil=True)
 def _fill(first: Any, out: Any) -> None:
     for i in range(len(out)):
-        out[i] = mix(np.uint64(i) * STEP + first)
+        word = np.uint64(i + 1) * _WORDS[0] + first
+        word = (word ^ (word >> np.uint64(30))) * _WORDS[1]
+        word = (word ^ (word >> np.uint64(27))) * _WORDS[2]
+        out[i] = word ^ (word >> np.uint64(31))

@@ -1,6 +1,6 @@
 """Hearsay, cryptographic noise and clipped gradients on one CUDA GPU: equal to the CPU, and how fast.
 
-    python benchmarks/gpu.py [--sizes small middle large] [--out gpu.json] [--folder /tmp/gpu] [--skip-engine]
+    python benchmarks/gpu.py [--sizes small middle large] [--out gpu.json] [--folder /tmp/gpu] [--skip-equal]
 
 Every size: a graph is made on the GPU from a seed (not counted), then `gv.train` with cryptographic noise, the
 certificate and `release.save` are timed, by phases. The first run of every size warms up and is not counted, but for

@@ -71,8 +71,7 @@ def test_noise_is_the_same_bit_for_bit(make: Any, monkeypatch: pytest.MonkeyPatc
         there = torch.device(device)
         parts = [source.add_gaussian(total.to(there), 1.7, 0.5), source.add_laplace(total[:1000].to(there), 2.0, 1.0)]
         # The first count leaves the stream amid a block; afterwards places are odd, and then even again.
-        for count in (13, 8000, 3, 4096):
-            parts.append(geometric(source, count, 3.3, there))
+        parts += [geometric(source, count, 3.3, there) for count in (13, 8000, 3, 4096)]
         return [part.cpu() for part in parts]
 
     assert all(map(torch.equal, drawn("cpu"), drawn("cuda")))

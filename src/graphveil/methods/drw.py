@@ -88,7 +88,7 @@ class Drw(SubgraphMethod):
         return self.descend(session, min(self.batch, _fewest(self, public)), query_of)
 
     def _query(self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: list[Tensor]) -> Contributions:
-        return self.gradients(sealed, block.take(batch.numpy()), weights)
+        return self.gradients(sealed, block.take(batch.cpu().numpy()), weights)
 
     def subgraphs(self, public: Public, number: int) -> Subgraphs:
         """The subgraphs of partition `number` that have a training root."""

@@ -92,7 +92,7 @@ class Ndp(SubgraphMethod):
     def _query(self, sealed: Sealed, batch: Tensor, weights: list[Tensor]) -> Contributions:
         arcs = sealed.derived("capped arcs", self._capped)
         centres = sealed.public.train.nonzero().flatten()[batch]
-        return self.gradients(sealed, neighbourhoods(arcs, centres.numpy(), self.layers), weights)
+        return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights)
 
     def _capped(self, sealed: Sealed) -> Csr:
         """Arcs into training nodes, at most `cap` of every node, by a rule that is stable under the unit."""

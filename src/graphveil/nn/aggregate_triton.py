@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -26,9 +24,7 @@ def count(indptr: Tensor, indices: Tensor, said: Tensor, size: int, out: Tensor)
 
 
 @triton.jit
-def _count(
-    indptr: Any, indices: Any, said: Any, rows: Any, out: Any, arcs: Any, size: Any, steps: Any, A: tl.constexpr
-) -> None:
+def _count(indptr, indices, said, rows, out, arcs, size, steps, A: tl.constexpr):
     program = tl.program_id(0)
     arc = program.to(tl.int64) * A + tl.arange(0, A)
     inside = arc < arcs

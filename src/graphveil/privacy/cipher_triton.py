@@ -6,7 +6,6 @@ Loaded by `cipher.kernels` alone: Triton need not be installed.
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import torch
 import triton
@@ -42,7 +41,7 @@ def _place(key: bytes, begin: int, device: torch.device) -> Tensor:
 
 
 @triton.jit
-def _fill(place: Any, out: Any, blocks: Any, N: tl.constexpr) -> None:
+def _fill(place, out, blocks, N: tl.constexpr):
     block = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N)
     inside = block < blocks
     w = _block(place, tl.load(place + 8) + block)
@@ -52,7 +51,7 @@ def _fill(place: Any, out: Any, blocks: Any, N: tl.constexpr) -> None:
 
 
 @triton.jit
-def _digits(place: Any, chances: Any, out: Any, groups: Any, count: Any, N: tl.constexpr) -> None:
+def _digits(place, chances, out, groups, count, N: tl.constexpr):
     group = tl.program_id(0).to(tl.int64) * N + tl.arange(0, N)
     inside = group < groups
     first = tl.load(place + 8) + group
@@ -91,25 +90,25 @@ def _digits(place: Any, chances: Any, out: Any, groups: Any, count: Any, N: tl.c
 
 
 @triton.jit
-def _high(low: Any, high: Any) -> Any:
+def _high(low, high):
     """The upper 53 bits of a 64-bit word, as float64."""
     return ((high.to(tl.int64) << 21) | (low.to(tl.int64) >> 11)).to(tl.float64)
 
 
 @triton.jit
-def _open(high: Any, turn: Any) -> Any:
+def _open(high, turn):
     return (high < turn) & (high + 1 >= turn)
 
 
 @triton.jit
-def _below(high: Any, low_word: Any, high_word: Any, turn: Any) -> Any:
+def _below(high, low_word, high_word, turn):
     """Whether the uniform is below the chance. A product by a power of two is exact, fused with the sum or not."""
     uniform = high + (_high(low_word, high_word) + 0.5) * 1.1102230246251565e-16
     return tl.minimum(uniform, 9007199254740991.0) < turn
 
 
 @triton.jit
-def _quarter(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _quarter(a, b, c, d):
     a = a + b
     d = d ^ a
     d = (d << 16) | (d >> 16)
@@ -126,7 +125,7 @@ def _quarter(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @triton.jit
-def _block(place: Any, block: Any) -> Any:
+def _block(place, block):
     """The sixteen words of every block, uint32 [N] each. block: int64 [N]."""
     segment = block >> 30
     s12 = (block & 0x3FFFFFFF).to(tl.uint32)

@@ -90,7 +90,7 @@ class Stream(Source, ABC):
 
     def digits(self, count: int, chances: Sequence[float], device: torch.device = _CPU) -> Tensor:
         """`count` whole numbers whose binary digit j is 1 with chance j, independently, int64 [count] on `device`."""
-        drawn = torch.zeros(count, dtype=torch.int64)
+        drawn = torch.zeros(count, dtype=torch.int64, device=_CPU)
         for place, chance in enumerate(chances):
             drawn += self.coins(count, chance).to(torch.int64) << place
         return drawn.to(device)

@@ -47,7 +47,7 @@ class _Placed(TorchFunctionMode):
     ) -> Any:
         named = dict(kwargs or {})
         if func in _MADE:
-            named.setdefault("device", self.device)
+            named["device"] = self.device if named.get("device") is None else named["device"]
         elif func in _DRAWN:
             where = torch.device(named.pop("device", None) or self.device)
             return func(*args, **named, device="cpu").to(where)
@@ -56,6 +56,9 @@ class _Placed(TorchFunctionMode):
             return args[0].copy_(drawn)
         elif func in _LIKE and args[0].device.type != "cpu":
             return func(args[0].cpu(), *args[1:], **named).to(args[0].device)
+        elif func is torch.dropout and args[0].device.type != "cpu":
+            kept = func(torch.ones(args[0].shape, dtype=args[0].dtype, device="cpu"), *args[1:], **named)
+            return args[0] * kept.to(args[0].device)
         return func(*args, **named)
 
 

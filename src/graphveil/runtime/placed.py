@@ -35,8 +35,15 @@ _LIKE = {torch.rand_like, torch.randn_like, torch.randint_like, torch.bernoulli}
 """Functions that draw one like another."""
 
 
+_SILENCED = {torch.dropout, torch.nn.functional.dropout}
+"""Functions that silence some entries of one."""
+
+
 class _Placed(TorchFunctionMode):
-    """torch's functions inside: made on `device`, drawn in this machine's memory and sent there."""
+    """torch's functions inside: made on `device`, drawn in this machine's memory and sent there.
+
+    What is written in Python, as first weights and dropout are, hides its draws from us, and is met as a whole.
+    """
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
@@ -56,10 +63,22 @@ class _Placed(TorchFunctionMode):
             return args[0].copy_(drawn)
         elif func in _LIKE and args[0].device.type != "cpu":
             return func(args[0].cpu(), *args[1:], **named).to(args[0].device)
-        elif func is torch.dropout and args[0].device.type != "cpu":
+        elif func in _SILENCED and args[0].device.type != "cpu":
             kept = func(torch.ones(args[0].shape, dtype=args[0].dtype, device="cpu"), *args[1:], **named)
             return args[0] * kept.to(args[0].device)
+        elif getattr(func, "__module__", "") == "torch.nn.init":
+            return _started(func, args, named)
         return func(*args, **named)
+
+
+def _started(func: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+    """First weights, which torch's own functions draw into a tensor."""
+    (into, *rest), given = (args, named) if args else ((named["tensor"],), {**named})
+    given.pop("tensor", None)
+    drawn: Tensor = func(torch.empty(into.shape, dtype=into.dtype, device="cpu"), *rest, **given)
+    with torch.no_grad():
+        into.copy_(drawn)
+    return into
 
 
 @contextmanager

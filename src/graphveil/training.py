@@ -196,6 +196,7 @@ def _run(
         require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
         _require_alike(graph)
+        _require_countable(graph, method, means.ledger)
         made = planned(method, graph, terms, learns=not weights)
         source = means.source()
         origin = _provenance(graph, made, source, means.seed)
@@ -251,6 +252,23 @@ def _require_alike(graph: Graph) -> None:
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
     require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
+
+
+def _require_countable(graph: Graph, method: Method, ledger: Ledger | None) -> None:
+    """Edges in parts are ones that `method` can have counted there, each listed once; said before anything is spent."""
+    if graph.edge_parts is None:
+        return
+    if not method.counts_in_parts():
+        raise Unsupported(
+            f"{method.name()} with these settings reads the arcs themselves, and the edges of {graph.name!r} lie in "
+            "parts: use hearsay (channel=counts) or lpgnet, or read the graph as a whole (--engine local)"
+        )
+    if ledger is not None:
+        raise Unsupported(
+            "a ledger knows a graph by its edges, and no single process reads these: leave the ledger out and write "
+            "down what is spent, or read the graph as a whole (--engine local)"
+        )
+    graph.edge_parts.require_clean()
 
 
 @contextmanager

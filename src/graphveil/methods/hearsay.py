@@ -118,6 +118,9 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
+    def counts_in_parts(self) -> bool:
+        return self.channel == Channel.COUNTS
+
     def fit(self, session: Session) -> State:
         public = session.public
         scaling = Scaling.fit(public.feature_rows(), self.scale)

@@ -4,8 +4,8 @@
 
 Writes a synthetic graph as Parquet parts (20 million undirected edges), then releases noisy counts of neighbours by
 class, as `hearsay` asks for them, under one seed: on a cluster of `--workers` workers and in this process. `--kill`
-kills a worker in the middle. Prints JSON: seconds, whether both are equal bit for bit, how many workers were killed, and
-the peak of the resident memory of every worker, of which the object store's shared pages are told apart. Linux.
+kills a worker in the middle. Prints JSON: seconds, whether both are equal bit for bit, how many workers were killed,
+and the peak of the resident memory of every worker, of which the object store's shared pages are told apart. Linux.
 """
 
 from __future__ import annotations

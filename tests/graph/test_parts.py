@@ -20,6 +20,7 @@ import graphveil as gv
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Unsupported
 from graphveil.datasets.synthetic import social
+from graphveil.graph.parts import EdgeParts
 from graphveil.mechanisms import tally
 from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.privacy.noise import Secure
@@ -136,6 +137,22 @@ def test_an_edge_that_is_listed_twice_is_one_edge(graph: gv.Graph, tmp_path: Pat
         for each in (patterns, clean)
     ]
     assert torch.equal(found[0].state["logits"], found[1].state["logits"])
+
+
+def test_ids_are_looked_up_by_their_text(graph: gv.Graph, tmp_path: Path) -> None:
+    """Numbers that are their own places are read as they are; others, and texts, are looked up."""
+    pattern = write(tmp_path / "parts", graph)[0]
+    table = pq.read_table(tmp_path / "parts" / "edges-3.parquet")
+    texts = table.cast(pa.schema([("source", pa.string()), ("target", pa.string())]))
+    order = EdgeParts.of(pattern, pa.array([str(place) for place in range(120)], pa.large_string()))
+    turned = EdgeParts.of(pattern, pa.array([str(119 - place) for place in range(120)], pa.large_string()))
+    few = EdgeParts.of(pattern, pa.array([str(place) for place in range(60)], pa.large_string()))
+    assert (order.in_order, turned.in_order, few.in_order) == (True, False, True)
+    for parts in (order, turned, few):
+        for read, looked_up in zip(parts.ends(table), parts.ends(texts), strict=True):
+            assert np.array_equal(read, looked_up)
+    assert np.array_equal(order.ends(table)[0], 119 - turned.ends(table)[0])
+    assert (few.ends(table)[0] < 0).any()
 
 
 def test_strangers_are_refused(graph: gv.Graph, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _BLOCK = 1 << 18
 class EdgeParts:
     """Parquet files of edges, each listed once; source, target: their columns; ids: Arrow text [n], of the nodes.
 
-    clean: loops and repeated edges are let pass; they count for nothing.
+    clean: loops and repeated edges are let pass; they count for nothing. in_order: the ids are 0, 1, 2, ...
     """
 
     files: tuple[str, ...]
@@ -30,6 +30,7 @@ class EdgeParts:
     ids: Any
     undirected: bool
     clean: bool = False
+    in_order: bool = False
 
     @classmethod
     def of(
@@ -43,6 +44,7 @@ class EdgeParts:
         clean: bool = False,
     ) -> EdgeParts:
         """The files that match, whose heads are read and whose edges are not."""
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         from graphveil.graph.columns import edge_columns
@@ -56,8 +58,10 @@ class EdgeParts:
             raise InvalidInput(f"edges: {pattern} cannot be read as Parquet files: {error}") from None
         if any(head != heads[0] for head in heads):
             raise InvalidInput(f"edges: the files of {pattern} name their columns differently; write all parts alike")
+        in_order = ids.equals(pa.array(range(len(ids))).cast(ids.type))
         # Workers run in folders of their own.
-        return cls(tuple(str(file.resolve()) for file in files), heads[0][0], heads[0][1], ids, undirected, clean)
+        paths = tuple(str(file.resolve()) for file in files)
+        return cls(paths, heads[0][0], heads[0][1], ids, undirected, clean, in_order)
 
     @property
     def columns(self) -> tuple[str, str]:
@@ -66,12 +70,18 @@ class EdgeParts:
 
     def ends(self, table: Any) -> tuple[Ids, Ids]:
         """Positions of both ends of some edges, int64 [m] each, from an Arrow table of `columns`; -1 for no node."""
+        source, target = (self._places(table[name], name) for name in self.columns)
+        return source, target
+
+    def _places(self, column: Any, name: str) -> Ids:
         from graphveil.graph.columns import places
         from graphveil.graph.tables import read_table
 
-        read = read_table({name: table[name] for name in self.columns}, "edges")
-        source, target = (places(read[name], self.ids, name) for name in self.columns)
-        return source, target
+        if self.in_order and str(column.type) in ("int64", "int32") and not column.null_count:
+            # Ids are their own places, and need not be looked up as text.
+            found = column.to_numpy().astype(np.int64)
+            return np.where((found >= 0) & (found < len(self.ids)), found, -1)
+        return places(read_table({name: column}, "edges")[name], self.ids, name)
 
     def arcs(self, table: Any) -> tuple[Ids, Ids]:
         """Sources and targets of the arcs, int64 [k] each: both arcs of an undirected edge; no loops, no strangers."""

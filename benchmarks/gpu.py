@@ -206,8 +206,8 @@ def _print(found: dict[str, Any]) -> None:
         share = each["least_bytes"] / found["copy_bytes_per_s"] / each["phases"]["counts"]
         cells = [f"{each['phases'].get(phase, 0.0):.3f}" for phase in columns]
         print(
-            f"| {name} | {each['total']:.2f} | {each['gpu_peak_gb']:.1f} | {' | '.join(cells)} | {each['arcs_per_s']:.3g} "
-            f"| {100 * share:.0f} % | {100 * each['accuracy']:.1f} |"
+            f"| {name} | {each['total']:.2f} | {each['gpu_peak_gb']:.1f} | {' | '.join(cells)} "
+            f"| {each['arcs_per_s']:.3g} | {100 * share:.0f} % | {100 * each['accuracy']:.1f} |"
         )
 
 

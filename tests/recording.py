@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats
+from graphveil.core import Floats, Source
 from graphveil.privacy.noise import Seeded
 
 T = TypeVar("T")
@@ -78,6 +78,9 @@ class Recording(Seeded):
 
     def begin(self) -> None:
         """Nothing is drawn."""
+
+    def handed(self, uniforms: int) -> Source:
+        return self._asked("handed", (uniforms,), lambda: Seeded.handed(self, uniforms))
 
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         return self._asked("skips", (count, rate), lambda: Seeded.skips(self, count, rate))

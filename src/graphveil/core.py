@@ -405,6 +405,10 @@ class Source(Protocol):
         """`count` whole numbers whose binary digit j is 1 with chance j, int64 [count], on `device`."""
         ...
 
+    def handed(self, uniforms: int) -> Source:
+        """A source of the next `uniforms` uniforms alone, which can be sent; every copy of it draws the same."""
+        ...
+
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         """How many coins of probability `rate` < 1 fail before one comes up, int64 [count]."""
         ...

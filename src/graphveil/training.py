@@ -25,6 +25,7 @@ from graphveil.core import (
     parse,
 )
 from graphveil.graph.graph import Graph
+from graphveil.graph.lineage import fetched
 from graphveil.graph.schema import listed
 from graphveil.graph.tensors import is_pyg
 from graphveil.methods.bases.method import Method
@@ -199,6 +200,7 @@ def _run(
         require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
         _require_alike(graph)
+        _require_countable(graph, method, means.ledger)
         here = _placed_graph(graph, method)
         made = planned(method, here, terms, learns=not weights)
         require_room(here.device, method.room(made.public), graph.num_nodes)
@@ -233,7 +235,7 @@ def _placed_graph(graph: Graph, method: Method) -> Graph:
 
 def _kept(state: State) -> State:
     """What was released, in this machine's memory."""
-    return {name: part.cpu() for name, part in state.items()}
+    return {name: fetched(part) for name, part in state.items()}
 
 
 def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:
@@ -272,6 +274,23 @@ def _require_alike(graph: Graph) -> None:
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
     require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
+
+
+def _require_countable(graph: Graph, method: Method, ledger: Ledger | None) -> None:
+    """Edges in parts are ones that `method` can have counted there, each listed once; said before anything is spent."""
+    if graph.edge_parts is None:
+        return
+    if not method.counts_in_parts():
+        raise Unsupported(
+            f"{method.name()} with these settings reads the arcs themselves, and the edges of {graph.name!r} lie in "
+            "parts: use hearsay (channel=counts) or lpgnet, or read the graph as a whole (--engine local)"
+        )
+    if ledger is not None:
+        raise Unsupported(
+            "a ledger knows a graph by its edges, and no single process reads these: leave the ledger out and write "
+            "down what is spent, or read the graph as a whole (--engine local)"
+        )
+    graph.edge_parts.require_clean()
 
 
 @contextmanager

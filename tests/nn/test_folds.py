@@ -90,7 +90,7 @@ def test_every_pass_reads_every_row_but_a_rest(count: int) -> None:
 @pytest.mark.parametrize("rows", [MANY + 1, 160_000, 600_000, 5_000_000])
 def test_cycles_make_the_passes_and_no_more(passes: int, rows: int) -> None:
     cycles = Sweeps(passes).cycles(rows)
-    assert sum(cycles) == passes * rows // 2048
+    assert sum(cycles) == min(passes * rows // 2048, 4096)
     assert cycles[0] <= 2 * passes * MANY // 2048
     assert all(sum(cycles[:place]) <= cycles[place] <= 3 * sum(cycles[:place]) for place in range(1, len(cycles)))
 

@@ -410,3 +410,37 @@ class Constant:
 
     def words(self, count: int) -> np.ndarray:
         return np.frombuffer(bytearray(8 * self.byte * count), np.uint64)
+
+
+class TestHanded:
+    """Draws for rows that are made elsewhere: the very ones that would have been drawn here, each once."""
+
+    @pytest.mark.parametrize("kind", ["seeded", "secure"])
+    def test_parts_join_up_to_what_one_source_draws(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("os.urandom", lambda count: bytes(range(count)))
+        whole, source = (Seeded(5), Seeded(5)) if kind == "seeded" else (Secure(), Secure())
+        drawn = [source.uniform(6), source.handed(10), source.uniform(4)]
+        parts = [part if isinstance(part, np.ndarray) else part.uniform(10) for part in drawn]
+        for part in parts:
+            assert np.array_equal(whole.uniform(len(part)), part)
+
+    @pytest.mark.parametrize("source", [Seeded(5), Secure()])
+    def test_every_copy_draws_the_same(self, source: Stream) -> None:
+        part = source.handed(8)
+        again = pickle.loads(pickle.dumps(part))
+        first = part.coins(8, 0.5)
+        assert torch.equal(again.coins(8, 0.5), first)
+        assert not torch.equal(source.handed(64).coins(64, 0.5), source.handed(64).coins(64, 0.5))
+
+    def test_a_part_draws_no_more_than_was_handed_out(self) -> None:
+        part = Secure().handed(8)
+        assert isinstance(part, Stream)
+        part.uniform(5)
+        with pytest.raises(GraphveilError, match="8 words were asked for, and 6 were handed out"):
+            part.uniform(4)
+        for misuse in (part.begin, lambda: part.handed(1)):
+            with pytest.raises(Unsupported):
+                misuse()
+
+    def test_the_key_is_not_shown(self) -> None:
+        assert "key" not in repr(vars(Secure().handed(1))["_stream"])

@@ -224,10 +224,15 @@ class GraphOptions:
         typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges or --packed is given."),
     ] = None
     edges: Annotated[
-        Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")
+        Path | None,
+        typer.Option(
+            help="Your own graph: edge table (.csv, .parquet), source and target; 'parts/*.parquet' for many files, "
+            "which with --engine ray stay where they are."
+        ),
     ] = None
     nodes: Annotated[
-        Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")
+        Path | None,
+        typer.Option(help="Your own graph: node table with id, label, features, maybe split; 'parts/*.parquet' too."),
     ] = None
     packed: Annotated[Path | None, typer.Option(help="Your own graph: folder written by `graphveil data pack`.")] = None
     public_edges: Annotated[Path | None, typer.Option(help="Edge table of a public graph: not protected.")] = None

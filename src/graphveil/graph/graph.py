@@ -33,6 +33,7 @@ from graphveil.graph.lineage import (
     of_file,
     to_text,
 )
+from graphveil.graph.parts import EdgeParts, ScatteredArcs
 from graphveil.graph.schema import FeatureColumn, Schema
 from graphveil.graph.sealing import Public, PublicGraph, Sealed, _Cached, out_degrees, seal
 from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
@@ -59,6 +60,17 @@ if TYPE_CHECKING:
 
     from graphveil.graph.encoding import Declared
     from graphveil.graph.tables import Table
+
+
+def _told_by_file(edges: Path, in_parts: bool) -> Descent | None:
+    """The lineage of a table of edges; a release tells its edges in one file, which is read as a whole."""
+    from graphveil.graph.tables import part_files
+
+    files = part_files(edges, "edges")
+    told = [of_file(file) for file in files]
+    if (in_parts or len(files) > 1) and any(told):
+        raise InvalidInput("edges: a release told these edges; give its one file, and read it as a whole")
+    return told[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,6 +301,7 @@ class Graph:
         name: str = "graph",
         classes: Sequence[int] | Sequence[str] | None = None,
         schema: Schema | None = None,
+        in_parts: bool = False,
     ) -> Graph:
         """From two tables: CSV or Parquet files, data frames (pandas, polars), structured arrays, or columns by name.
 
@@ -304,6 +317,8 @@ class Graph:
         that off the cells, which only units that leave features public allow. encoding: of CSV files.
         schema: that of a release, `release.schema`: columns and classes are found by its names and put in its order,
         whatever theirs is here, and labels may be missing.
+        in_parts: edges is a Parquet file or a pattern of them, "parts/*.parquet", whose rows are left where they are
+        for the workers of an engine to count (docs/large-graphs.md); `graph.edge_parts` knows them, and no arc is here.
         """
         # Arrow is loaded where tables are read: training needs none.
         from graphveil.graph.columns import (
@@ -332,12 +347,14 @@ class Graph:
             if column not in table:
                 raise InvalidInput(no_column(column, holds, list(table)))
         ids = node_ids(table[id])
-        arcs = (
-            Arcs.none(len(ids))
-            if edges is None
-            else read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
-        )
-        adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
+        arcs, adj = Arcs.none(len(ids)), Csr.empty(len(ids))
+        if in_parts:
+            if not isinstance(edges, str | Path) or weight is not None:
+                raise InvalidInput("edges in parts are Parquet files, without weights: --edges 'parts/*.parquet'")
+            adj = ScatteredArcs(EdgeParts.of(edges, ids, source, target, undirected=undirected, clean=clean))
+        elif edges is not None:
+            arcs = read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
+            adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         features = {key: table[key] for key in table if key not in (id, label, split)}
         if schema is None:
             declared = read_declared(categories) if isinstance(categories, str | Path) else categories or {}
@@ -350,9 +367,9 @@ class Graph:
         y = classes_of(table[label], "nodes row", given) if label in table else torch.full((len(ids),), UNLABELLED)
         names = given if given is not None else class_names(table[label])
         masks = masks_of(table[split], "nodes row") if split in table else None
-        lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
+        lineage = _told_by_file(Path(edges), in_parts) if isinstance(edges, str | Path) else None
         made = cls._assemble(x, adj, y, undirected, name, masks, len(names), lineage)
-        words = arcs.repairs(undirected) if clean else ""
+        words = arcs.repairs(undirected) if clean and not in_parts else ""
         return replace(made, schema=Schema(tuple(map(str, names)), columns, id, label), ids=ids, cleaned=words)
 
     @classmethod
@@ -430,6 +447,11 @@ class Graph:
         """Edges; an undirected one counts once."""
         return self.adj.num_arcs // 2 if self.undirected else self.adj.num_arcs
 
+    @property
+    def edge_parts(self) -> EdgeParts | None:
+        """Where the edges lie, if that is not here (`from_edges(in_parts=True)`)."""
+        return self.adj.parts if isinstance(self.adj, ScatteredArcs) else None
+
     def fingerprint(self) -> str:
         """SHA-256 of what is private under some unit; splits of one dataset share it, and so its budget."""
         arrays = (self.x, self.adj.indptr, self.adj.indices, self.y)
@@ -438,6 +460,7 @@ class Graph:
     def public_digest(self, adjacency: Adjacency) -> str:
         """SHA-256 of the sizes and of those parts that the adjacency leaves public; splits share it."""
         sizes = np.array([*self.sizes, self.undirected])
+        # Arcs are asked for only where they are public: private ones may lie elsewhere.
         parts = {"x": (self.x,), "y": (self.y,), "edges": () if "edges" in adjacency.private else self._arcs}
         open_parts: list[Any] = [
             array for part, arrays in parts.items() if part not in adjacency.private for array in arrays
@@ -712,8 +735,9 @@ class Graph:
 
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
+        count = self.num_edges if self.edge_parts is None else f"{len(self.edge_parts.files)} files of"
         return (
-            f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind} edges, "
+            f"Graph({self.name!r}, {self.num_nodes} nodes, {count} {kind} edges, "
             f"{self.num_features} features, {self.num_classes} classes, split={self.split!r})"
         )
 

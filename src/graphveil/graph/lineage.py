@@ -100,6 +100,17 @@ def brought(blocks: Sequence[Tensor]) -> Iterator[Tensor]:
         yield sides[place % 2][: len(block)]
 
 
+def fetched(tensor: Tensor) -> Tensor:
+    """The same in this machine's memory; from a GPU by blocks, which all cores copy to their place."""
+    if tensor.device.type == "cpu":
+        return tensor
+    out = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+    parts = torch.split(tensor.detach().contiguous().flatten(), _BLOCK)
+    for place, block in zip(torch.split(out.flatten(), _BLOCK), brought(parts), strict=True):
+        place.copy_(block)
+    return out
+
+
 def names_digest(names: Sequence[str]) -> str:
     """SHA-256 of a list of names in its order."""
     return hashlib.sha256(json.dumps(list(names)).encode()).hexdigest()

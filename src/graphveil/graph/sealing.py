@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, quoted
+from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, Unsupported, quoted
 from graphveil.graph.arcs import Csr, Ids
 
 if TYPE_CHECKING:
@@ -364,6 +364,10 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
             f"{kind[graph.undirected]}; use Adjacency.of('edge', undirected={graph.undirected})"
         )
     private = adjacency.private
+    if graph.edge_parts is not None and adjacency.unit is not Unit.EDGE:
+        raise Unsupported(
+            f"the edges of {graph.name!r} lie in parts, which are counted at unit edge only; read the graph as a whole"
+        )
     # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
     train, val, test = (getattr(graph, role) if "y" in private else graph.labelled(role) for role in ROLES)
     degrees, degrees_said = _population_degrees(graph) if adjacency.unit is Unit.NODE else (None, "")

@@ -5,7 +5,9 @@ Noise is two-sided geometric: Laplace noise for whole numbers (Ghosh, Roughgarde
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +16,7 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Query, SealedGraph, Source, require_cost
+from graphveil.core import InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
@@ -59,6 +61,32 @@ class Marks:
         return None
 
 
+class ScatteredMarks(ABC):
+    """Marks that no single process sees: cells are counted, and get their noise, wherever their marks come together."""
+
+    size: int
+
+    @abstractmethod
+    def counted(self, marks: int, block: int, finish: NoisyBlocks) -> Tensor:
+        """`finish` of the counts of every block of `block` cells, side by side, int64 [size].
+
+        Of each contribution the first `marks` marks count. Nothing else leaves the place where a block is counted.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyBlocks:
+    """Noise for blocks of cells, each from a source of its own: made again, a block gets the same noise."""
+
+    scale: float
+    sources: tuple[Source, ...]
+
+    def __call__(self, place: int, counts: Ids) -> Ids:
+        """Noisy counts of block `place`, int64 [k]."""
+        noisy: Ids = counts + noise_of(copy.deepcopy(self.sources[place]), len(counts), self.scale).numpy()
+        return noisy
+
+
 @dataclass(frozen=True)
 class Tally(Additive):
     """Query: `query(sealed) -> Marks`. Releases the marks in every cell plus noise, int64 [size].
@@ -78,17 +106,26 @@ class Tally(Additive):
             raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
-        counts = self.bounded(sealed, query)
+        asked = query(sealed)
+        if isinstance(asked, ScatteredMarks):
+            sizes = [min(_BLOCK, asked.size - first) for first in range(0, asked.size, _BLOCK)]
+            # Two numbers for every cell, of one uniform for each of their digits.
+            sources = tuple(source.handed(2 * size * len(_chances(self.scale))) for size in sizes)
+            return asked.counted(self.marks, _BLOCK, NoisyBlocks(self.scale, sources))
+        counts = self._counted(asked)
         for part in torch.split(counts, _BLOCK):
-            more, less = (geometric(source, len(part), self.scale, part.device) for _ in range(2))
-            part += more - less
+            part += noise_of(source, len(part), self.scale, part.device)
         return counts
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
+        if isinstance(asked, ScatteredMarks):
+            raise Unsupported("counts without noise would leave the places where edges lie; read the graph as a whole")
+        return self._counted(asked)
+
+    def _counted(self, asked: Marks) -> Tensor:
         if (counted := asked.counted_there(self.marks)) is not None:
-            made: Tensor = counted
-            return made
+            return counted
         counts = np.zeros(asked.size, np.int64)
         for cells in asked.blocks():
             _count(cells[:, : self.marks], counts)
@@ -126,9 +163,19 @@ def geometric(source: Source, count: int, scale: float, device: torch.device = _
     The binary digits of such a number are independent: digit j is 1 with odds a^(2^j). Every coin is exact to the last
     bits of a double however large the scale is; inverting a uniform would lose digits in proportion to it.
     """
+    return source.digits(count, _chances(scale), device)
+
+
+def _chances(scale: float) -> list[float]:
+    """The chance of every digit to be 1."""
     # e^-700 is still a double, and no uniform is that small.
     odds = [math.exp(min(2**digit / scale, 700.0)) for digit in range(math.ceil(_REACH * scale).bit_length())]
-    return source.digits(count, [1 / (1 + each) for each in odds], device)
+    return [1 / (1 + each) for each in odds]
+
+
+def noise_of(source: Source, count: int, scale: float, device: torch.device = _CPU) -> Tensor:
+    """`count` draws of the two-sided geometric law, int64 [count]: the difference of two one-sided ones."""
+    return geometric(source, count, scale, device) - geometric(source, count, scale, device)
 
 
 def ends(adj: Csr, undirected: bool, part: slice = slice(None)) -> tuple[Ids, Ids]:

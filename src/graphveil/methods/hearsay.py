@@ -124,6 +124,9 @@ class Hearsay(Method):
         """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class."""
         return 20 * public.num_nodes * public.num_classes
 
+    def counts_in_parts(self) -> bool:
+        return self.channel == Channel.COUNTS
+
     def fit(self, session: Session) -> State:
         public = session.public
         scaling = Scaling.fit(public.feature_rows(), self.scale)

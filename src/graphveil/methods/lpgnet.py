@@ -47,6 +47,9 @@ class LpgNet(EncoderMethod):
         act = Tally(noise, marks=2 if adjacency.undirected else 1)
         return Plan(adjacency, reading, (Step("counts", act, act.curve(1), self.levels, why="docs/methods/lpgnet.md"),))
 
+    def counts_in_parts(self) -> bool:
+        return True
+
     def fit(self, session: Session) -> State:
         public = session.public
         encoder, scaling = self._pretrained(public)

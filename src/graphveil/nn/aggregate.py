@@ -199,13 +199,23 @@ class Operator:
 
     def scattered(self, rows: Tensor, transposed: bool) -> Tensor:
         """S rows or S^T rows from torch operations alone, on the rows' device."""
-        count = len(self.indptr) - 1
-        targets = torch.from_numpy(np.repeat(np.arange(count), np.diff(self.indptr))).to(rows.device)
-        sources = torch.from_numpy(self.indices).to(rows.device)
+        count, (targets, sources, weights) = len(self.indptr) - 1, self._on(rows.device, rows.dtype)
         if transposed:
             targets, sources, count = sources, targets, self.columns
-        weights = torch.from_numpy(self.weights).to(rows.device, rows.dtype)
-        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights[:, None])
+        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights)
+
+    def _on(self, device: torch.device, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Targets [a], sources [a] and weights [a, 1] on `device`, sent there once."""
+        if (device, kind) not in self._sent:
+            pointers, sources = torch.from_numpy(self.indptr).to(device), torch.from_numpy(self.indices).to(device)
+            places = torch.arange(len(self.indptr) - 1, device=device)
+            targets = places.repeat_interleave(pointers.diff(), output_size=len(sources))
+            self._sent[device, kind] = targets, sources, torch.from_numpy(self.weights).to(device, kind)[:, None]
+        return self._sent[device, kind]
+
+    @cached_property
+    def _sent(self) -> dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]]:
+        return {}
 
 
 class _Propagate(torch.autograd.Function):

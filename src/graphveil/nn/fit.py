@@ -83,6 +83,8 @@ class Sweeps:
     learning_rate: float = 3e-3
     weight_decay: float = 5e-4
     least: int = 100
+    most: int = 4096
+    """Steps over many rows, at most: by then eight million were read."""
 
     def batches(self, rows: Tensor) -> Tensor:
         """Which rows every step reads, int64 [steps, batch, *]: each pass shuffles `rows` [k, *] anew."""
@@ -98,7 +100,7 @@ class Sweeps:
         The first two read as much as `passes` over `MANY` rows do, each later one as much as all before it, and the
         last whatever is left, up to three times that.
         """
-        left, size = self.passes * rows // _LARGE, self.passes * MANY // _LARGE
+        left, size = min(self.passes * rows // _LARGE, self.most), self.passes * MANY // _LARGE
         found = [size if left >= 2 * size else left]
         while left > sum(found):
             so_far = sum(found)
@@ -138,9 +140,9 @@ def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: 
         judges = rows[chance.stream(0).below(_JUDGES, len(rows))]
     with counted(module, chance.stream(1)):
         cycle = _cycles(module, x, y, sweeps, chance.turn)
-        loss = math.inf
+        loss, drawn = math.inf, _endless(rows, chance)
         for steps in sweeps.cycles(len(rows)):
-            cycle(_endless(rows, chance), steps, 2 * sweeps.learning_rate)
+            cycle(drawn, steps, 2 * sweeps.learning_rate)
             before, loss = loss, _mean_loss(module, x, y, judges)
             if not loss < (1 - _HELPED) * before:
                 break

@@ -237,18 +237,24 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:
-    """The same from batched products over subgraphs with equally many rows, on the rows' device."""
-    sizes = np.diff(rows.ptr)
+    """The same from batched products over subgraphs of about as many rows, filled up with zeros, on their device."""
+    sizes, width = np.diff(rows.ptr), rows.inputs.shape[1]
     squares, terms = rows.inputs.new_zeros(2, len(sizes), dtype=torch.float64)
-    for size in np.unique(sizes[sizes > 0]):
-        # 16M numbers at a time bound the float64 copies.
-        step = max(1, 2**24 // int(size * rows.inputs.shape[1]))
-        who = np.flatnonzero(sizes == size)
-        for part in np.split(who, range(step, len(who), step)):
-            at = torch.from_numpy(part).to(squares.device)
-            members = torch.from_numpy(rows.ptr[part][:, None] + np.arange(size)).to(squares.device)
-            a, b = rows.inputs[members].double(), rows.signals[members].double()
+    lengths = np.maximum(sizes, 1)
+    # By powers of two, so that at most half of the products are with nothing.
+    steps = 1 << np.ceil(np.log2(lengths)).astype(np.int64)
+    for size in np.unique(steps):
+        # 64M numbers at a time bound the float64 copies.
+        most = max(1, 2**26 // int(size * width))
+        who = np.flatnonzero(steps == size)
+        for part in np.split(who, range(most, len(who), most)):
+            at = torch.from_numpy(np.stack([part, rows.ptr[part], sizes[part]])).to(squares.device)
+            place = torch.arange(int(size), device=squares.device)
+            members = (at[1][:, None] + place).clamp(max=len(rows.inputs) - 1)
+            there = (place < at[2][:, None])[:, :, None]
+            a = torch.where(there, rows.inputs[members], 0.0).double()
+            b = torch.where(there, rows.signals[members], 0.0).double()
             products = torch.bmm(a, a.mT) * torch.bmm(b, b.mT)
-            squares[at] = products.sum(dim=(1, 2))
-            terms[at] = products.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)
+            squares[at[0]] = products.sum(dim=(1, 2))
+            terms[at[0]] = products.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)
     return squares, terms

@@ -6,12 +6,14 @@ no maintained library offers fast vectorised Gaussians from a cryptographic stre
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -74,6 +76,14 @@ class Stream(Source, ABC):
 
     def begin(self) -> None:
         """A release begins. What one release draws says nothing about what another one does."""
+
+    def handed(self, uniforms: int) -> Source:  # noqa: ARG002
+        """A source of the next `uniforms` uniforms alone, for whoever makes some rows of this release elsewhere.
+
+        It can be sent, and every copy of it draws the same: rows that are made again get the noise they had. This
+        source goes on behind them.
+        """
+        raise Unsupported("this source's draws cannot be handed to another process")
 
     def laplace(self, count: int) -> Floats:
         """`count` independent standard Laplace draws: an exponential with a random sign."""
@@ -196,6 +206,12 @@ class Seeded(Stream):
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x5EED])))
 
+    def handed(self, uniforms: int) -> Source:
+        part = copy.deepcopy(self)
+        # A uniform takes one step of the generator.
+        self._generator.bit_generator.advance(uniforms)  # type: ignore[attr-defined]  # PCG64 has it
+        return part
+
     def uniform(self, count: int) -> Floats:
         return np.maximum(self._generator.random(count), 2.0**-54)
 
@@ -262,13 +278,16 @@ class Secure(Stream):
     def __init__(self) -> None:
         self._stream = _Keystream()
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[Any, ...]:
         raise Unsupported(
             "a cryptographic source cannot be copied or sent: both would draw the same noise; make another"
         )
 
     def begin(self) -> None:
         self._stream.renew()
+
+    def handed(self, uniforms: int) -> Source:
+        return _Part(*self._stream.taken(2 * uniforms), 2 * uniforms)
 
     def uniform(self, count: int) -> Floats:
         return _uniform_of(torch.from_numpy(self._stream.words(2 * count).view(np.int64))).numpy()
@@ -349,6 +368,47 @@ def _on_grid(total: Tensor, noise: Tensor, scale: float, slack: float) -> Tensor
     steps = (total / grid).clamp(-(2.0**52), 2.0**52)
     units: Tensor = steps.round().to(torch.int64) + (wide * noise / grid).round().to(torch.int64)
     return units.to(torch.float64) * grid
+
+
+@dataclass
+class _Range:
+    """Some words of one key's stream, in their order, and no others."""
+
+    key: bytes = field(repr=False)
+    first: int
+    left: int
+
+    def taken(self, count: int) -> tuple[bytes, int]:
+        """See `_Keystream.taken`; words of others are refused."""
+        if count > self.left:
+            raise GraphveilError(f"{count} words were asked for, and {self.left} were handed out")
+        first, self.first, self.left = self.first, self.first + count, self.left - count
+        return self.key, first
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next words."""
+        return cipher.words(*self.taken(count), count)
+
+
+class _Part(Secure):
+    """The draws of some rows of one release, from its key and their place: `Secure.handed`.
+
+    Unlike its parent it can be sent. Whoever holds the key can make this release's noise, so it stays inside the walls.
+    """
+
+    def __init__(self, key: bytes, first: int, words: int) -> None:
+        self._whole = (key, first, words)
+        self._stream = _Range(key, first, words)  # type: ignore[assignment]
+
+    def begin(self) -> None:
+        raise Unsupported("a part of a release is no release")
+
+    def handed(self, uniforms: int) -> Source:
+        raise Unsupported(f"a part cannot hand on {uniforms} draws")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # From its first word, wherever it stands: rows that are made again get the noise they had.
+        return _Part, self._whole
 
 
 def common(source: Stream) -> Stream:

@@ -73,8 +73,8 @@ class _Placed(TorchFunctionMode):
 
 def _started(func: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
     """First weights, which torch's own functions draw into a tensor."""
-    (into, *rest), given = (args, named) if args else ((named["tensor"],), {**named})
-    given.pop("tensor", None)
+    into: Tensor = args[0] if args else named["tensor"]
+    rest, given = args[1:], {name: value for name, value in named.items() if name != "tensor"}
     drawn: Tensor = func(torch.empty(into.shape, dtype=into.dtype, device="cpu"), *rest, **given)
     with torch.no_grad():
         into.copy_(drawn)

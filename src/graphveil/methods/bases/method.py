@@ -109,6 +109,10 @@ class Method(Described):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         """What will be asked of the private data. Pure: sees public data only."""
 
+    def counts_in_parts(self) -> bool:
+        """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""
+        return False
+
     @abstractmethod
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""

@@ -40,7 +40,7 @@ PHASES = {
     "scale": "graphveil.methods.hearsay.Scaling.fit",
     "folds": "graphveil.methods.hearsay.cross_fitted",
     "beliefs": "graphveil.nn.folds.Folds.log_beliefs",
-    "counts": "graphveil.mechanisms.tally.Tally.bounded",
+    "counts": "graphveil.mechanisms.tally.Tally._counted",
     "release": "graphveil.privacy.session.Session.release",
     "head": "graphveil.methods.hearsay.fit_in_batches",
     "scores": "graphveil.methods.hearsay._log_posteriors",

@@ -10,7 +10,7 @@ the GPU, because a cycle of the learning rate changes both with every step.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,9 @@ class Recorded:
 
     def __init__(self, module: nn.Module, x: Rows, y: Tensor, weight_decay: float, turn: Tensor) -> None:
         self._module, self._x, self._y, self._decay, self._turn = module, x, y, weight_decay, turn
-        self._weights = _in_one(module)
+        weights = list(module.parameters())
+        self._pads = [weight.new_zeros(_room(weight) - weight.numel()).detach() for weight in weights]
+        self._weights = self._in_one(weights)
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
         self._numbers = torch.zeros(4, device=y.device)
         self._steps, self._batch = 0, torch.empty(0)
@@ -89,7 +91,7 @@ class Recorded:
         loss = cross_entropy(self._module(self._x[batch]).flatten(0, -2), self._y[batch].flatten(), reduction="sum")
         found = torch.autograd.grad(loss / len(batch), list(self._module.parameters()))
         with torch.no_grad():
-            self._move(_joined([each.detach() for each in found]))
+            self._move(self._joined(found))
         self._turn.add_(1)
 
     def _move(self, gradient: Tensor) -> None:
@@ -99,23 +101,18 @@ class Recorded:
         self._second.mul_(_SECOND).addcmul_(gradient, gradient, value=1 - _SECOND)
         self._weights.sub_(self._first / ((self._second.sqrt() * root).add_(_TINY)) * rate)
 
+    def _in_one(self, weights: list[nn.Parameter]) -> Tensor:
+        """All weights in one vector, of which they become parts."""
+        whole = self._joined([weight.detach() for weight in weights])
+        at = 0
+        for weight in weights:
+            weight.data = whole[at : at + weight.numel()].view_as(weight)
+            at += _room(weight)
+        return whole
 
-def _in_one(module: nn.Module) -> Tensor:
-    """All weights of `module` in one vector, of which they become parts."""
-    weights = list(module.parameters())
-    whole = _joined([weight.detach() for weight in weights])
-    at = 0
-    for weight in weights:
-        weight.data = whole[at : at + weight.numel()].view_as(weight)
-        at += _room(weight)
-    return whole
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    pieces: list[Tensor] = []
-    for part in parts:
-        pieces += [part.reshape(-1), part.new_zeros(_room(part) - part.numel())]
-    return torch.cat(pieces)
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        pairs = zip(parts, self._pads, strict=True)
+        return torch.cat([piece for part, pad in pairs for piece in (part.reshape(-1), pad)])
 
 
 def _room(part: Tensor) -> int:

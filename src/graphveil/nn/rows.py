@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from graphveil.runtime.compute import rows_at_a_time
+from graphveil.runtime.compute import on_gpu, rows_at_a_time
 
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""
@@ -25,6 +25,10 @@ BLOCK = 1 << 14
 
 _HELD = 1 << 25
 """Entries up to which a matrix that is read often is made once, 128 MB."""
+
+
+_HELD_ON_GPU = 1 << 29
+"""The same on a GPU, 2 GB: there a step takes as long as it has kernels."""
 
 
 class Rows(Protocol):
@@ -81,7 +85,10 @@ def blocks(count: int, size: int | None = None) -> Iterator[slice]:
 
 def held(rows: Rows) -> Rows:
     """The same rows, made once if they are few: what many passes read."""
-    return rows[:] if rows.shape[0] <= WHOLE and math.prod(rows.shape) <= _HELD else rows
+    size = math.prod(rows.shape)
+    if on_gpu() and size <= _HELD_ON_GPU:
+        return in_blocks(rows.shape[0], lambda part: rows[part])
+    return rows[:] if rows.shape[0] <= WHOLE and size <= _HELD else rows
 
 
 def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import Any, Self
 
 import numba
@@ -32,10 +34,13 @@ class Chance:
 
     def stream(self, number: int) -> Chance:
         """Another one, that moves with this one."""
-        return Chance(int(mixed(torch.tensor(self.key + number + 1, device="cpu"))), self.turn)
+        return Chance(int(mixed(torch.tensor(self.key + number + 1, device="cpu"))) & (2**62 - 1), self.turn)
 
     def words(self, count: int) -> Tensor:
         """int64 [count] of this turn."""
+        if (kernel := _kernel(self.turn.device)) is not None:
+            made: Tensor = kernel.words(self.key, self.turn, count)
+            return made
         first = mixed(self.turn * _STEP + self.key)
         if self.turn.device.type == "cpu":
             out = np.empty(count, np.int64)
@@ -46,6 +51,18 @@ class Chance:
     def below(self, count: int, bound: int) -> Tensor:
         """int64 [count] of range(bound): each as likely but for 2^-63 bound."""
         return (self.words(count) & 0x7FFFFFFFFFFFFFFF) % bound
+
+
+@cache
+def _kernel(device: torch.device) -> ModuleType | None:
+    """Triton's, where there are a GPU and Triton: all words in one kernel."""
+    if device.type != "cuda":
+        return None
+    try:
+        from graphveil.runtime import chance_triton
+    except ImportError:
+        return None
+    return chance_triton
 
 
 def mixed(x: Tensor) -> Tensor:

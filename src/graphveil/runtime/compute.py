@@ -84,10 +84,15 @@ def on_device(device: torch.device) -> Iterator[None]:
         _device.reset(token)
 
 
+def on_gpu() -> bool:
+    """Whether work is done on a GPU here."""
+    device = _device.get()
+    return device is not None and device.type != "cpu"
+
+
 def rows_at_a_time(usual: int) -> int:
     """How many rows of nodes are worked on at a time here: as was asked for, or `usual` on a processor."""
-    device = _device.get()
-    return present().block or (usual if device is None or device.type == "cpu" else _ON_GPU)
+    return present().block or (_ON_GPU if on_gpu() else usual)
 
 
 def present() -> Compute:

@@ -30,8 +30,10 @@ class MlpEnsemble(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [b, count, c] of x [b, count, d]. Input dropout silences whole columns: see `Perceptron`."""
-        kept = self.input_dropout(torch.ones(*self.inner.shape[:2], 1))
-        h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), self.inner * kept)
+        inner = self.inner
+        if self.input_dropout.silenced:
+            inner = inner * self.input_dropout(torch.ones(*inner.shape[:2], 1))
+        h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), inner)
         return torch.baddbmm(self.outer_bias, self.dropout.of_relu(h), self.outer).transpose(0, 1)
 
     def log_posteriors(self, x: Tensor) -> Tensor:

@@ -120,7 +120,8 @@ class Perceptron(nn.Module):
         """Logits [n, sizes[-1]]."""
         first = self.layers[0]
         assert isinstance(first, nn.Linear)
-        h = nn.functional.linear(x, first.weight * self.input_dropout(torch.ones(x.shape[1])), first.bias)
+        kept = self.input_dropout(torch.ones(x.shape[1])) if self.input_dropout.silenced else None
+        h = nn.functional.linear(x, first.weight if kept is None else first.weight * kept, first.bias)
         for layer in self.layers[1:]:
             h = layer(self.dropout.of_relu(h))
         return h

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -95,6 +97,9 @@ class Recorded:
         self._turn.add_(1)
 
     def _move(self, gradient: Tensor) -> None:
+        if (kernel := _kernel()) is not None:
+            kernel.move(self._weights, gradient, self._first, self._second, self._numbers, self._decay)
+            return
         rest, beta, rate, root = self._numbers
         gradient = gradient + self._decay * self._weights
         self._first.mul_(beta).add_(gradient * rest)
@@ -113,6 +118,16 @@ class Recorded:
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:
         pairs = zip(parts, self._pads, strict=True)
         return torch.cat([piece for part, pad in pairs for piece in (part.reshape(-1), pad)])
+
+
+@cache
+def _kernel() -> ModuleType | None:
+    """Triton's, where it is installed."""
+    try:
+        from graphveil.nn import recorded_triton
+    except ImportError:
+        return None
+    return recorded_triton
 
 
 def _room(part: Tensor) -> int:

@@ -190,10 +190,30 @@ def test_patterns_that_match_nothing_or_differ(patterns: tuple[str, str], tmp_pa
         gv.Graph.from_edges(*patterns, in_parts=True)
 
 
-def test_on_the_command_line(patterns: tuple[str, str]) -> None:
+def on_the_command_line(patterns: tuple[str, str], out: Path, *more: str) -> torch.Tensor:
+    """What `train` releases of these files."""
     words = ["train", "hearsay", "--unit", "edge", "--epsilon", "1", "--edges", patterns[0], "--nodes", patterns[1]]
-    done = CliRunner().invoke(app, [*words, "--folds", "2", "--hidden", "4", "--seed", "0", "--json"])
+    done = CliRunner().invoke(app, [*words, "--folds", "2", "--hidden", "4", "--seed", "0", "--out", str(out), *more])
     assert done.exit_code == 0, done.output
+    assert "parts" in done.output
+    return gv.load(out).state["logits"]
+
+
+def test_on_the_command_line(patterns: tuple[str, str], tmp_path: Path) -> None:
+    method, read = gv.methods.Hearsay(folds=2, hidden=4), gv.Graph.from_edges(*patterns, name="parts")
+    release = gv.train(read, method, epsilon=1, unit="edge", seed=0)
+    assert torch.equal(on_the_command_line(patterns, tmp_path / "model"), release.state["logits"])
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("ray")
+def test_on_the_command_line_of_a_cluster(
+    patterns: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs graphveil[ray]")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    there = on_the_command_line(patterns, tmp_path / "there", "--engine", "ray", "--jobs", "2")
+    assert torch.equal(there, on_the_command_line(patterns, tmp_path / "here"))
 
 
 @dataclass(frozen=True)

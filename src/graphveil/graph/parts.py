@@ -13,7 +13,7 @@ from graphveil.core import InvalidInput, Unsupported
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 16
 """Targets whose arcs are checked in one place."""
 
 

@@ -43,6 +43,9 @@ _RETRIES = 8
 _ROWS = 1 << 20
 """Rows of a file that a worker of a group-by reads at a time."""
 
+_BYTES = 1 << 25
+"""Bytes of rows that pass from one worker to another in one piece."""
+
 GROUP = "group"
 """The column of `Engine.grouped` that says where a row belongs."""
 
@@ -52,8 +55,8 @@ class GroupBy:
     """Rows of Parquet files, brought together by group.
 
     spread(table) gives rows for some of a file's rows, an Arrow table of `columns`: a column `group`, of 0..groups-1,
-    and others. gather(group, rows) is asked once for every group, with all its rows, even if there are none. Both are
-    pure functions, so whatever is lost can be made again.
+    and others. gather(group, rows) is asked for every group, with those others of all its rows, even if there are none;
+    the arrays are its own. Both are pure functions, so whatever is lost can be made again.
     """
 
     files: tuple[str, ...]
@@ -118,7 +121,7 @@ class Local(Engine):
         joined = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
         for group in range(work.groups):
             mine = joined[GROUP] == group
-            yield work.gather(group, {name: column[mine] for name, column in joined.items()})
+            yield work.gather(group, {name: column[mine] for name, column in joined.items() if name != GROUP})
 
 
 @dataclass(frozen=True)
@@ -339,17 +342,17 @@ def _grouped(ray: Any, work: GroupBy) -> Iterator[Columns]:
     def spread(table: Any) -> Columns:
         with one_thread(), quiet():
             made = ray.get(held).spread(table)
-        return {**made, _REAL: np.ones(len(made[GROUP]), np.bool_)}
+        return {**made, GROUP: made[GROUP].astype(np.int32), _REAL: np.ones(len(made[GROUP]), np.bool_)}
 
     def gather(rows: Columns) -> Columns:
         group, real = int(rows[GROUP][0]), rows[_REAL]
         with one_thread(), quiet():
-            found: Columns = ray.get(held).gather(group, {name: rows[name][real] for name in empty})
+            found: Columns = ray.get(held).gather(group, {name: rows[name][real] for name in empty if name != GROUP})
         return found
 
     # A row for every group, so that each is gathered.
     keys = {name: np.zeros(work.groups, column.dtype) for name, column in empty.items()}
-    every = {**keys, GROUP: np.arange(work.groups), _REAL: np.zeros(work.groups, np.bool_)}
+    every = {**keys, GROUP: np.arange(work.groups, dtype=np.int32), _REAL: np.zeros(work.groups, np.bool_)}
     rows = data.read_parquet(list(work.files)).select_columns(list(work.columns))
     rows = rows.map_batches(spread, batch_size=_ROWS, batch_format="pyarrow")
     rows = rows.union(data.from_numpy([np.arange(work.groups)]).map_batches(lambda _: every, batch_format="numpy"))
@@ -366,4 +369,5 @@ def _quiet_data(data: Any) -> None:
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
+    context.target_max_block_size = _BYTES
     context.shuffle_strategy = data.context.ShuffleStrategy.SORT_SHUFFLE_PULL_BASED

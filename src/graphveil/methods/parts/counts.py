@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from torch import Tensor
@@ -113,10 +114,19 @@ class _Counted:
     def __call__(self, group: int, rows: Columns) -> Columns:
         first = group * self.block
         length = min(self.block, self.size - first)
-        # An edge that is listed twice is one edge: otherwise it would move two counts.
-        cells = np.unique(rows["key"]) // self.nodes - first
-        counts = np.bincount(cells, minlength=length)
+        counts = np.zeros(length, np.int64)
+        rows["key"].sort()
+        _count_once(rows["key"], self.nodes, first, counts)
         return {"cell": np.arange(first, first + length), "count": self.finish(group, counts)}
+
+
+@numba.njit(cache=True, nogil=True)
+def _count_once(keys: Any, nodes: Any, first: Any, counts: Any) -> None:
+    """One more in the cell of every key; keys: int64 [k], ascending."""
+    for place in range(len(keys)):
+        # An edge that is listed twice is one edge: otherwise it would move two counts.
+        if place == 0 or keys[place] != keys[place - 1]:
+            counts[keys[place] // nodes - first] += 1
 
 
 def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> NeighbourMarks | PartMarks:

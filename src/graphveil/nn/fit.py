@@ -192,7 +192,7 @@ def _cycle(
     """One step for each of the first `steps` batches, in one cycle of the learning rate; turn: counts the steps."""
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=steps)
     module.train()
-    for _, batch in zip(track(range(steps), "training"), batches, strict=False):
+    for _, batch in zip(track(range(steps), "training", rows=_LARGE if turn is not None else 0), batches, strict=False):
         optimiser.zero_grad()
         loss = cross_entropy(module(x[batch]).flatten(0, -2), y[batch].flatten(), reduction="sum")
         (loss / len(batch)).backward()  # type: ignore[no-untyped-call]  # torch does not type it

@@ -25,6 +25,8 @@ from graphveil.runtime.progress import track
 _SECOND, _TINY = 0.999, 1e-8
 _WARM = 3
 """Steps before one is recorded, and undone again: libraries set themselves up in them."""
+_ROWS = 2048
+"""Of a batch, as `nn.fit` draws them for many rows."""
 _ALIGNED = 32
 """Weights begin at multiples of so many numbers."""
 
@@ -46,7 +48,7 @@ class Recorded:
         """One step for each of the first `steps` batches, in one cycle of the learning rate."""
         numbers = self._table(steps, learning_rate)
         self._module.train()
-        for step, batch in zip(track(range(steps), "training"), batches, strict=False):
+        for step, batch in zip(track(range(steps), "training on the GPU", rows=_ROWS), batches, strict=False):
             if self._replay is None:
                 self._replay = self._recorded(batch)
             self._batch.copy_(batch)

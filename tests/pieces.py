@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,3 +39,18 @@ def refuse(shared: None, item: str) -> str:  # noqa: ARG001
 def files_in(shared: tuple[NDArray[np.float64], Tensor, Path], item: int) -> list[str]:  # noqa: ARG001
     """What lies in a folder while this piece of work holds its array and its tensor."""
     return [path.name for path in shared[2].rglob("*") if path.is_file()]
+
+
+@dataclass(frozen=True)
+class DieOnce:
+    """`work`, of which the first worker dies; `mark`: the file that says so, `driver`: the process that is none."""
+
+    work: Callable[..., Any]
+    mark: Path
+    driver: int
+
+    def __call__(self, *given: Any) -> Any:
+        if os.getpid() != self.driver and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.work(*given)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats
+from graphveil.core import Floats, Source
 from graphveil.privacy.noise import Seeded
 
 T = TypeVar("T")
+
+_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,16 @@ class Recording(Seeded):
 
     def coins(self, count: int, rate: float) -> Tensor:
         return self._asked("coins", (count, rate), lambda: Seeded.coins(self, count, rate))
+
+    def digits(self, count: int, chances: Sequence[float], device: torch.device = _CPU) -> Tensor:
+        """Recorded as the coins that it is made of."""
+        return Seeded.digits(self, count, chances, device)
+
+    def begin(self) -> None:
+        """Nothing is drawn."""
+
+    def handed(self, uniforms: int) -> Source:
+        return self._asked("handed", (uniforms,), lambda: Seeded.handed(self, uniforms))
 
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         return self._asked("skips", (count, rate), lambda: Seeded.skips(self, count, rate))

@@ -6,7 +6,7 @@ import functools
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
@@ -417,6 +417,14 @@ class Source(Protocol):
 
     def coins(self, count: int, rate: float) -> Tensor:
         """`count` independent coins that come up True with probability `rate`, bool [count]."""
+        ...
+
+    def digits(self, count: int, chances: Sequence[float], device: Any = ...) -> Tensor:
+        """`count` whole numbers whose binary digit j is 1 with chance j, int64 [count], on `device`."""
+        ...
+
+    def handed(self, uniforms: int) -> Source:
+        """A source of the next `uniforms` uniforms alone, which can be sent; every copy of it draws the same."""
         ...
 
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:

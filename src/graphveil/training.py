@@ -25,6 +25,7 @@ from graphveil.core import (
     parse,
 )
 from graphveil.graph.graph import Graph
+from graphveil.graph.lineage import fetched
 from graphveil.graph.schema import listed
 from graphveil.graph.tensors import is_pyg
 from graphveil.methods.bases.method import Method
@@ -37,8 +38,10 @@ from graphveil.release.certificate import Certificate, Provenance, described_met
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
-from graphveil.runtime.compute import Compute, using_compute
+from graphveil.runtime.compute import Compute, present, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
+from graphveil.runtime.placed import placed, require_room, roomy
+from graphveil.runtime.progress import note
 from graphveil.runtime.untrusted import MOST_TEXT
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ def train(
     _require_kinds(graph, method, ledger)
     terms = Terms(unit, epsilon, noise, delta, reading)
     state, certificate = _run(graph, method, method.fit, terms, _Means(seed, secure, ledger, compute))
-    return _released(method, state, certificate, graph)
+    return _released(method, _kept(state), certificate, graph)
 
 
 def infer(
@@ -113,12 +116,13 @@ def infer(
     terms = Terms(plan.adjacency.unit, epsilon, noise, delta, plan.reading)
 
     def serve(session: Session) -> State:
-        return method.serve(session, kept)
+        where = session.public.train.device
+        return method.serve(session, {name: part.to(where) for name, part in kept.items()})
 
     means = _Means(seed, secure, ledger, compute)
     # The ledger knows the graph as it was given to it, in whatever order its columns stand.
     state, certificate = _run(known, method, serve, terms, means, (release.certificate,), counted=graph)
-    return replace(_released(method, state, certificate, known), threshold=release.threshold)
+    return replace(_released(method, _kept(state), certificate, known), threshold=release.threshold)
 
 
 def release_graph(
@@ -187,7 +191,7 @@ def _run(
     weights: tuple[Certificate, ...] = (),
     counted: Graph | None = None,
 ) -> tuple[T, Certificate]:
-    """What `work` makes of one metered session, and the certificate of that session.
+    """What `work` makes of one metered session, in this machine's memory, and the certificate of that session.
 
     weights: the certificate of the release whose weights are part of the result; counted: the graph as the ledger knows
     it, if that is another form of `graph`.
@@ -196,7 +200,10 @@ def _run(
         require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
         _require_alike(graph)
-        made = planned(method, graph, terms, learns=not weights)
+        _require_countable(graph, method, means.ledger)
+        here = _placed_graph(graph, method)
+        made = planned(method, here, terms, learns=not weights)
+        require_room(here.device, method.room(made.public), graph.num_nodes)
         source = means.source()
         origin = _provenance(graph, made, source, means.seed)
         certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)
@@ -210,9 +217,25 @@ def _run(
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
-            found = work(session)
+            with roomy(), placed(here.device):
+                found = work(session)
             agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
     return found, certificate
+
+
+def _placed_graph(graph: Graph, method: Method) -> Graph:
+    """The graph where the run is: on the device that was asked for, if the method gains by it."""
+    device = present().place(graph.device, method.on_gpu)
+    if device.type != "cpu" and not method.on_gpu:
+        note(f"{method.name()} gains nothing on a GPU, and runs on the CPU")
+        device = torch.device("cpu")
+    kind = graph.x.dtype if method.reads_short else torch.float32
+    return graph.to(device, kind)
+
+
+def _kept(state: State) -> State:
+    """What was released, in this machine's memory."""
+    return {name: fetched(part) for name, part in state.items()}
 
 
 def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:
@@ -251,6 +274,23 @@ def _require_alike(graph: Graph) -> None:
     require_alike(graph.fingerprint, "graphs")
     require_alike(graph.split_hash, "splits")
     require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
+
+
+def _require_countable(graph: Graph, method: Method, ledger: Ledger | None) -> None:
+    """Edges in parts are ones that `method` can have counted there, each listed once; said before anything is spent."""
+    if graph.edge_parts is None:
+        return
+    if not method.counts_in_parts():
+        raise Unsupported(
+            f"{method.name()} with these settings reads the arcs themselves, and the edges of {graph.name!r} lie in "
+            "parts: use hearsay (channel=counts) or lpgnet, or read the graph as a whole (--engine local)"
+        )
+    if ledger is not None:
+        raise Unsupported(
+            "a ledger knows a graph by its edges, and no single process reads these: leave the ledger out and write "
+            "down what is spent, or read the graph as a whole (--engine local)"
+        )
+    graph.edge_parts.require_clean()
 
 
 @contextmanager

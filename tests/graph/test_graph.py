@@ -944,3 +944,13 @@ class TestLearnt:
         ]
         for number, other in enumerate(others):
             assert other.cache_public("what", lambda number=number: 10 + number) == 10 + number
+
+
+def test_targets_of_a_part_are_a_part_of_the_targets() -> None:
+    adj = Csr(np.array([0, 0, 3, 3, 4, 4, 6, 6]), np.array([0, 2, 3, 1, 1, 2]))
+    whole = adj.targets()
+    assert whole.tolist() == [1, 1, 1, 3, 5, 5]
+    for first in range(8):
+        for last in range(first, 9):
+            assert adj.targets(slice(first, last)).tolist() == whole[first:last].tolist()
+    assert Csr.empty(3).targets().tolist() == []

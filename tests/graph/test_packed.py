@@ -400,3 +400,24 @@ def test_help_says_that_the_folder_is_private() -> None:
     shown = run("data", "pack", "--help")
     assert shown.exit_code == 0
     assert "private data" in " ".join(shown.output.split())
+
+
+def test_hearsay_on_disk_is_hearsay_in_memory(graph: gv.Graph, folder: Path) -> None:
+    method = gv.methods.Hearsay(folds=2, hidden=4, head=4)
+    found = [
+        gv.train(each, method, epsilon=2, delta=1e-5, unit="edge", seed=0) for each in (graph, gv.open_packed(folder))
+    ]
+    assert torch.equal(found[0].state["logits"], found[1].state["logits"])
+
+
+def test_public_rows_of_a_packed_graph_are_let_go(
+    graph: gv.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "LIMIT", -1)
+    again = gv.open_packed(folder)
+    freed = []
+    monkeypatch.setattr(packed._Pages, "let_go", lambda _: freed.append(1))
+    rows = again.seal(Adjacency.of("edge"))[0].feature_rows()
+    assert torch.equal(rows[torch.tensor([[3, 5], [2, 2]])], graph.x[torch.tensor([[3, 5], [2, 2]])])
+    assert torch.equal(rows[4:9], graph.x[4:9])
+    assert len(freed) == 2

@@ -57,7 +57,7 @@ def test_every_edge_or_arc_has_its_ends_once() -> None:
 def test_draws_are_geometric(make: Callable[[], Stream], scale: float) -> None:
     ratio = math.exp(-1 / scale)
     last = max(1, math.floor(scale * math.log(DRAWS * (1 - ratio) / 20)))
-    seen = np.bincount(np.minimum(geometric(make(), DRAWS, scale), last), minlength=last + 1)
+    seen = np.bincount(np.minimum(geometric(make(), DRAWS, scale).numpy(), last), minlength=last + 1)
     law = (1 - ratio) * ratio ** np.arange(last + 1)
     law[last] = ratio**last
     assert chisquare(seen, DRAWS * law).pvalue > 1e-6
@@ -146,7 +146,7 @@ def test_what_uniforms_cannot_draw_is_paid_for(scale: float, marks: int) -> None
 
 @pytest.mark.parametrize("scale", [1e3, 1e9, 2.0**50])
 def test_large_scales_keep_their_noise(scale: float) -> None:
-    drawn = geometric(Secure(), 4_000, scale).astype(float)
+    drawn = geometric(Secure(), 4_000, scale).numpy().astype(float)
     assert drawn.min() >= 0
     assert drawn.mean() == pytest.approx(scale, rel=0.15)
     assert len(np.unique(drawn)) > min(0.9 * 4_000, scale)

@@ -22,7 +22,9 @@ from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods import hearsay
 from graphveil.methods.hearsay import Hearsay, told_by
+from graphveil.methods.parts import counts
 from graphveil.methods.parts.counts import cluster_degrees
+from graphveil.nn import rows
 from graphveil.privacy import accounting
 
 SMALL = Hearsay(folds=3, hidden=8, head=8)
@@ -193,6 +195,35 @@ def test_four_parts_of_a_class_cost_what_one_does(mute: Graph) -> None:
         marks = cluster_degrees(sealed, said, 12)
     assert marks.cells.shape == (mute.adj.num_arcs // 2, 2)
     assert marks.size == 12 * public.num_nodes
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+def test_marks_are_the_same_in_blocks_of_arcs(undirected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = social(num_nodes=60, seed=3)
+    made = made if undirected else replace(made, undirected=False)
+    _, sealed = made.random_split().seal(Adjacency.of("edge", undirected))
+    tally, query = Tally(0.0, marks=1 + undirected), partial(cluster_degrees, clusters=made.y, count=4)
+    with sealed.opened():
+        whole, cells = tally.bounded(sealed, query), query(sealed).cells
+        monkeypatch.setattr(counts, "_ARCS", 7)
+        assert torch.equal(tally.bounded(sealed, query), whole)
+        assert np.array_equal(query(sealed).cells, cells)
+    dense = torch.zeros(60, 4, dtype=torch.int64)
+    for source, target in zip(made.adj.indices, made.adj.targets(), strict=True):
+        dense[target, made.y[source]] += 1
+    assert torch.equal(whole.view(60, 4), dense)
+
+
+def test_a_large_graph_is_read_in_blocks_to_the_same_end(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made block by block, as beyond 131,072 nodes, is what is made at once, up to rounding."""
+    method = replace(SMALL, hops=2)
+    whole = gv.train(graph, method, epsilon=4, delta=1e-5, unit="edge", seed=0)
+    monkeypatch.setattr(rows, "WHOLE", 100)
+    monkeypatch.setattr(rows.blocks, "__defaults__", (64,))
+    parts = gv.train(replace(graph), method, epsilon=4, delta=1e-5, unit="edge", seed=0)
+    torch.testing.assert_close(parts.state["scaling.shift"], whole.state["scaling.shift"])
+    agree = parts.state["logits"].argmax(dim=1) == whole.state["logits"].argmax(dim=1)
+    assert float(agree.double().mean()) > 0.9
 
 
 def test_alike_nodes_are_heard_without_labels_outside_training_and_on_another_graph(mute: Graph) -> None:

@@ -12,8 +12,10 @@ from graphveil.core import Adjacency
 from graphveil.datasets.synthetic import social
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public
-from graphveil.nn.fit import Sweeps
+from graphveil.nn import fit as fitting
+from graphveil.nn.fit import MANY, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, MlpEnsemble
+from graphveil.nn.mlp import Dropout
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +84,54 @@ def test_every_pass_reads_every_row_but_a_rest(count: int) -> None:
     each = count // batches.shape[1]
     one = batches[:each].flatten()
     assert len(one.unique()) == len(one) > count - batches.shape[1]
+
+
+@pytest.mark.parametrize("passes", [1, 2, 10, 20])
+@pytest.mark.parametrize("rows", [MANY + 1, 160_000, 600_000, 5_000_000])
+def test_cycles_make_the_passes_and_no_more(passes: int, rows: int) -> None:
+    cycles = Sweeps(passes).cycles(rows)
+    assert sum(cycles) == min(passes * rows // 2048, 4096)
+    assert cycles[0] <= 2 * passes * MANY // 2048
+    assert all(sum(cycles[:place]) <= cycles[place] <= 3 * sum(cycles[:place]) for place in range(1, len(cycles)))
+
+
+def _learnt(monkeypatch: pytest.MonkeyPatch, y: torch.Tensor, x: torch.Tensor) -> tuple[int, MlpEnsemble]:
+    """Steps that two networks side by side took on many rows."""
+    monkeypatch.setattr(fitting, "MANY", 2_000)
+    monkeypatch.setattr(fitting, "_LARGE", 128)
+    torch.manual_seed(0)
+    ensemble, calls = MlpEnsemble(2, (4, 16, 2)), list[int]()
+    ensemble.register_forward_hook(lambda module, *_: calls.append(int(module.training)))
+    fit_in_batches(ensemble, x, y, torch.stack([torch.arange(len(x))] * 2, dim=1), Sweeps(10))
+    return sum(calls), ensemble
+
+
+def test_many_rows_are_read_again_only_while_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    x = torch.randn(40_000, 4)
+    # Chance is learnt at once; a ball takes long.
+    steps, _ = _learnt(monkeypatch, torch.randint(2, (40_000,)), x)
+    assert steps <= sum(Sweeps(10).cycles(40_000 - 40_000 // 32)[:3])
+    ball = (x.square().sum(dim=1) < 3.4).long()
+    longer, ensemble = _learnt(monkeypatch, ball, x)
+    assert longer > steps
+    right = (ensemble.log_posteriors(x).argmax(dim=2) == ball).double().mean(dim=1)
+    assert float(right.min()) > 0.9
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5])
+def test_silenced_relu_is_relu_and_dropout_bit_for_bit(rate: float) -> None:
+    dropout, x = Dropout(rate), torch.randn(7, 33, 11)
+    found = []
+    for work in (dropout.of_relu, lambda given: dropout(torch.relu(given))):
+        torch.manual_seed(3)
+        given = x.clone().requires_grad_()
+        out = work(given)
+        out.square().sum().backward()
+        found.append((out.detach(), given.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+
+
+def test_silenced_relu_hides_nothing_that_is_no_number() -> None:
+    assert Dropout(0.5).of_relu(torch.full((64,), float("nan"))).isnan().all()

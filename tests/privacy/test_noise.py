@@ -17,7 +17,7 @@ import torch
 from scipy import stats
 
 from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
-from graphveil.privacy import noise
+from graphveil.privacy import cipher, noise
 from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream, _Keystream
 
 MANY = 200_000
@@ -342,24 +342,25 @@ class TestNothingTwice:
         with pytest.raises(Unsupported, match="both would draw the same noise"):
             how(Secure())
 
-    def test_a_key_lasts_and_is_replaced_before_its_counter_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The counter of ChaCha20 ends after 2^32 blocks, and a random start would end anywhere before."""
-        keys = iter([b"\xff" * 32, b"\xfe" * 32, b"\xfd" * 32])
+    def test_every_release_has_a_key_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        keys = iter(bytes([each]) * 32 for each in range(5))
         monkeypatch.setattr("graphveil.privacy.noise.os.urandom", lambda _: next(keys))
-        monkeypatch.setattr("graphveil.privacy.noise._LIFE", 800)
         source = Secure()
-        assert_distinct([source.words(30) for _ in range(9)])
-        assert next(keys, None) is None
+        drawn = []
+        for _ in range(3):
+            source.begin()
+            drawn += [source.words(30), source.words(7)]
+        assert next(keys) == bytes([4]) * 32
+        assert_distinct(drawn)
+        assert np.array_equal(np.concatenate(drawn[:2]), cipher.words(bytes([1]) * 32, 0, 37))
 
-    def test_no_key_is_used_beyond_its_life_by_a_single_byte(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        keys = iter(range(100))
-        monkeypatch.setattr("graphveil.privacy.noise.os.urandom", lambda _: bytes([next(keys)] * 32))
-        monkeypatch.setattr("graphveil.privacy.noise._LIFE", 800)
+    def test_words_are_taken_once_whoever_makes_them(self) -> None:
+        """A GPU makes words by their places: no draw in between gets the same."""
         stream = _Keystream()
-        drawn = [stream.update(bytes(300)) for _ in range(7)]
-        # Two draws of 300 fit into 800, a third does not: keys 0 to 3, and the fifth is still to come.
-        assert next(keys) == 4
-        assert len(set(drawn)) == 7
+        stream.words(3)
+        key, first = stream.taken(10)
+        assert first == 3
+        assert_distinct([stream.words(20), cipher.words(key, first, 10)])
 
     def test_a_seed_is_the_same_in_a_fork_and_in_a_copy(self) -> None:
         source = Seeded(5)
@@ -407,5 +408,39 @@ class Constant:
     def __init__(self, byte: bytes) -> None:
         self.byte = byte
 
-    def update(self, zeros: bytes) -> bytes:
-        return self.byte * len(zeros)
+    def words(self, count: int) -> np.ndarray:
+        return np.frombuffer(bytearray(8 * self.byte * count), np.uint64)
+
+
+class TestHanded:
+    """Draws for rows that are made elsewhere: the very ones that would have been drawn here, each once."""
+
+    @pytest.mark.parametrize("kind", ["seeded", "secure"])
+    def test_parts_join_up_to_what_one_source_draws(self, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("os.urandom", lambda count: bytes(range(count)))
+        whole, source = (Seeded(5), Seeded(5)) if kind == "seeded" else (Secure(), Secure())
+        drawn = [source.uniform(6), source.handed(10), source.uniform(4)]
+        parts = [part if isinstance(part, np.ndarray) else part.uniform(10) for part in drawn]
+        for part in parts:
+            assert np.array_equal(whole.uniform(len(part)), part)
+
+    @pytest.mark.parametrize("source", [Seeded(5), Secure()])
+    def test_every_copy_draws_the_same(self, source: Stream) -> None:
+        part = source.handed(8)
+        again = pickle.loads(pickle.dumps(part))
+        first = part.coins(8, 0.5)
+        assert torch.equal(again.coins(8, 0.5), first)
+        assert not torch.equal(source.handed(64).coins(64, 0.5), source.handed(64).coins(64, 0.5))
+
+    def test_a_part_draws_no_more_than_was_handed_out(self) -> None:
+        part = Secure().handed(8)
+        assert isinstance(part, Stream)
+        part.uniform(5)
+        with pytest.raises(GraphveilError, match="8 words were asked for, and 6 were handed out"):
+            part.uniform(4)
+        for misuse in (part.begin, lambda: part.handed(1)):
+            with pytest.raises(Unsupported):
+                misuse()
+
+    def test_the_key_is_not_shown(self) -> None:
+        assert "key" not in repr(vars(Secure().handed(1))["_stream"])

@@ -30,7 +30,8 @@ def test_it_is_seen_inside_its_block_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"device": "tpu"}, "use one of: cpu"),
+        ({"device": "tpu"}, "use one of: auto, cpu, cuda"),
+        ({"block": 0}, "block must be a whole number"),
         ({"threads": 0}, "threads must be a whole number"),
         ({"jobs": True}, "jobs must be a whole number"),
         ({"jobs": 1.5}, "jobs must be a whole number"),

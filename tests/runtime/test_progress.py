@@ -65,6 +65,15 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     ]  # fmt: skip
 
 
+def test_a_log_tells_how_many_rows_a_second_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = attach(monkeypatch, terminal=False)
+    clock = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    for _ in progress.track(range(3), "training", rows=4_000):
+        clock += 20
+    assert log.text == "training: 2 of 3, 200 rows/s, 0:00:40 so far, about 0:00:20 left\n"
+
+
 def test_a_terminal_in_ci_is_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
     monkeypatch.setenv("CI", "true")

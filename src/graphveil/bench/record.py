@@ -30,6 +30,8 @@ class Stopwatch:
 
     seconds: float = 0.0
     peak_mb: float = 0.0
+    gpu_peak_mb: float = 0.0
+    """Largest memory of tensors on the GPU; 0 where none was used."""
 
     def __enter__(self) -> Self:
         forget_peak()
@@ -39,6 +41,12 @@ class Stopwatch:
     def __exit__(self, *_: object) -> None:
         self.seconds = time.perf_counter() - self._start
         self.peak_mb = peak_mb()
+        self.gpu_peak_mb = torch.cuda.max_memory_allocated() / 1e6 if used_gpu() else 0.0
+
+
+def used_gpu() -> bool:
+    """Whether a GPU was used by this process; asking starts none."""
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]  # torch does not type it
 
 
 def peak_mb() -> float:
@@ -52,6 +60,8 @@ def forget_peak() -> None:
     """Let `peak_mb` count from here on. Only Linux can; elsewhere it goes on from the start of the process."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")
+    if used_gpu():
+        torch.cuda.reset_peak_memory_stats()
 
 
 class Quality(Model):
@@ -185,6 +195,7 @@ def record_of(release: Release, graph: Graph, watch: Stopwatch) -> dict[str, Any
         "scores_are_private": plan.adjacency.unit is not Unit.EDGE and scoring_graph(release.method, graph) is graph,
         "seconds": watch.seconds,
         "peak_mb": watch.peak_mb,
+        "gpu_peak_mb": watch.gpu_peak_mb,
         "versions": versions(),
     }
 

@@ -70,9 +70,15 @@ def private_graph(
     return drawn(graph, split, given.split_seed)
 
 
+def _name(edges: Path) -> str:
+    """What a graph is called: the table of its edges or, if they come in parts, their folder."""
+    return edges.stem if "*" not in edges.name else edges.absolute().parent.name
+
+
 def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
-    """The user's packed graph, or the one of both tables."""
+    """The user's packed graph, or the one of both tables; edges in many files stay there on a cluster."""
     import graphveil as gv
+    from graphveil.runtime.engine import Ray, present_engine
 
     if given.packed is not None:
         if given.nodes is not None or given.directed or given.clean or given.reads_tables:
@@ -87,11 +93,12 @@ def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
         given.nodes,
         undirected=not given.directed,
         clean=given.clean,
-        name=given.edges.stem,
+        name=_name(given.edges),
         schema=schema,
+        in_parts="*" in given.edges.name and isinstance(present_engine(), Ray),
         **given.columns(),
     )
-    if given.clean:
+    if given.clean and graph.edge_parts is None:
         say(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
     return graph
 

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -203,6 +203,19 @@ class OneJobOptions(ComputeOptions):
 
 
 @dataclass(frozen=True)
+class DeviceOptions(OneJobOptions):
+    """On this device."""
+
+    device: Annotated[
+        str, typer.Option(help="cpu; cuda; auto: a CUDA GPU where there is one and the method gains by it.")
+    ] = "cpu"
+    block: Annotated[int | None, typer.Option(help="Rows at a time; fewer take less memory.", min=1)] = None
+
+    def compute(self) -> Compute:
+        return replace(super().compute(), device=self.device, block=self.block)
+
+
+@dataclass(frozen=True)
 class GraphOptions:
     """Which graph: a dataset or one's own, from tables or packed; a public one beside it; what is stated of it."""
 
@@ -211,10 +224,15 @@ class GraphOptions:
         typer.Argument(metavar="[DATASET]", help="Name of a dataset, unless --edges or --packed is given."),
     ] = None
     edges: Annotated[
-        Path | None, typer.Option(help="Your own graph: edge table (.csv, .parquet), source and target.")
+        Path | None,
+        typer.Option(
+            help="Your own graph: edge table (.csv, .parquet), source and target; 'parts/*.parquet' for many files, "
+            "which with --engine ray stay where they are."
+        ),
     ] = None
     nodes: Annotated[
-        Path | None, typer.Option(help="Your own graph: node table with id, label, features, maybe split.")
+        Path | None,
+        typer.Option(help="Your own graph: node table with id, label, features, maybe split; 'parts/*.parquet' too."),
     ] = None
     packed: Annotated[Path | None, typer.Option(help="Your own graph: folder written by `graphveil data pack`.")] = None
     public_edges: Annotated[Path | None, typer.Option(help="Edge table of a public graph: not protected.")] = None

@@ -15,6 +15,7 @@ from graphveil.cli.options import (
     App,
     AsJson,
     BudgetOptions,
+    DeviceOptions,
     Directed,
     EdgesGraphOptions,
     FlagshipName,
@@ -24,7 +25,6 @@ from graphveil.cli.options import (
     InferGraphOptions,
     InferSpendingOptions,
     MethodName,
-    OneJobOptions,
     Quiet,
     Reading,
     SpendingOptions,
@@ -166,7 +166,7 @@ def train(
     summary: Annotated[
         Path | None, typer.Option(help="File for a page of the run (scores included): not into the release's folder.")
     ] = None,
-    workers: OneJobOptions,
+    workers: DeviceOptions,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numba
@@ -169,6 +169,7 @@ class Csr:
     indptr: Ids
     indices: Ids
     origin: Descent | None = None
+    _copies: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         for name, array in (("indptr", self.indptr), ("indices", self.indices)):
@@ -206,6 +207,17 @@ class Csr:
         arcs.require_distinct(arcs.keys)
         return arcs.pack()
 
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """`indptr` int64 [n + 1] and `indices` [m] on `device`, copied there once.
+
+        Elsewhere than in this machine's memory, ids that fit are int32: half the bytes of the largest thing there is.
+        """
+        if device not in self._copies:
+            short = device.type != "cpu" and self.num_nodes < 1 << 31
+            indices = torch.from_numpy(self.indices.astype(np.int32 if short else np.int64, copy=False))
+            self._copies[device] = torch.from_numpy(self.indptr).to(device), indices.to(device)
+        return self._copies[device]
+
     @property
     def num_nodes(self) -> int:
         """n."""
@@ -220,9 +232,11 @@ class Csr:
         """How many messages each node receives, int64 [n]."""
         return np.diff(self.indptr)
 
-    def targets(self) -> Ids:
-        """The target of each arc in the order of `indices`, int64 [m]."""
-        return np.repeat(np.arange(self.num_nodes), self.in_degrees())
+    def targets(self, part: slice = slice(None)) -> Ids:
+        """The target of each arc in the order of `indices`, int64 [m]; part: of some consecutive arcs only."""
+        first, last, _ = part.indices(self.num_arcs)
+        low, high = np.searchsorted(self.indptr, first, side="right") - 1, np.searchsorted(self.indptr, last)
+        return np.repeat(np.arange(low, high), np.diff(self.indptr[low : high + 1].clip(first, last)))
 
     def edge_index(self) -> Tensor:
         """PyG's form: row 0 the sources, row 1 the targets, int64 [2, m]."""

@@ -22,6 +22,7 @@ from graphveil.core import (
     require_printable,
 )
 from graphveil.graph.arcs import Arcs, Csr, Ids
+from graphveil.graph.device_arcs import packed_on_device
 from graphveil.graph.lineage import (
     PYG_ATTRIBUTE,
     Descent,
@@ -32,10 +33,12 @@ from graphveil.graph.lineage import (
     of_file,
     to_text,
 )
+from graphveil.graph.parts import EdgeParts, ScatteredArcs
 from graphveil.graph.schema import FeatureColumn, Schema
 from graphveil.graph.sealing import Public, PublicGraph, Sealed, _Cached, out_degrees, seal
 from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
 from graphveil.graph.tensors import (
+    SHORT,
     as_tensor,
     check_tensor,
     class_ids,
@@ -59,11 +62,23 @@ if TYPE_CHECKING:
     from graphveil.graph.tables import Table
 
 
+def _told_by_file(edges: Path, in_parts: bool) -> Descent | None:
+    """The lineage of a table of edges; a release tells its edges in one file, which is read as a whole."""
+    from graphveil.graph.tables import part_files
+
+    files = part_files(edges, "edges")
+    told = [of_file(file) for file in files]
+    if (in_parts or len(files) > 1) and any(told):
+        raise InvalidInput("edges: a release told these edges; give its one file, and read it as a whole")
+    return told[0]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """An attributed graph without self-loops or parallel arcs, valid by construction.
 
-    x: float32 [n, d]; y: int64 [n], -1 where unlabelled; train, val, test: bool [n], disjoint;
+    x: float32 [n, d], or bfloat16 or float16 to take half the memory; y: int64 [n], -1 where unlabelled; train, val,
+    test: bool [n], disjoint; all of them on one device, see `to`;
     an undirected graph holds both arcs of every edge; split: how the split was made, in words;
     public_graph: that of `with_public`, which no adjacency protects; lineage: the release that told its edges.
 
@@ -107,7 +122,7 @@ class Graph:
         self._check_names()
 
     def _check_features(self) -> None:
-        check_tensor(self.x, "x", torch.float32, 2)
+        check_tensor(self.x, "x", self.x.dtype if self.x.dtype in SHORT else torch.float32, 2)
         if not self.x.shape[0]:
             raise InvalidInput("the graph has no nodes; give at least one row of features")
         if not self.x.shape[1]:
@@ -145,6 +160,9 @@ class Graph:
 
     def _check_masks(self) -> None:
         masks = [self.train, self.val, self.test]
+        places = {str(part.device) for part in (self.x, self.y, *masks)}
+        if len(places) > 1:
+            raise InvalidInput(f"x, y and the masks lie on different devices ({', '.join(sorted(places))}); use one")
         for role, mask in zip(ROLES, masks, strict=True):
             check_tensor(mask, f"the {role} mask", torch.bool, 1)
             if len(mask) != self.num_nodes:
@@ -200,14 +218,12 @@ class Graph:
         said: Any = getattr(data, "num_nodes", None)
         if said is not None and as_tensor(said, "num_nodes").reshape(-1).tolist() != [len(x)]:
             raise InvalidInput(f"num_nodes is {said}, but x has {len(x)} rows; they must agree")
-        arcs = edge_index_arcs(data.edge_index, len(x))
-        arcs.require_known_ids()
-        known = arcs.is_symmetric() if undirected is None else undirected
+        adj, known = _pyg_arcs(data.edge_index, x, undirected, clean)
         stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
         masks = {role: role_mask(mask, role) for role, mask in stored.items() if mask is not None}
         told = getattr(data, PYG_ATTRIBUTE, None)
         lineage = None if told is None else from_text(told)
-        return cls._assemble(x, arcs.to_csr(undirected=known, clean=clean), y, known, name, masks, lineage=lineage)
+        return cls._assemble(x, adj, y, known, name, masks, lineage=lineage)
 
     @classmethod
     def from_scipy(
@@ -285,6 +301,7 @@ class Graph:
         name: str = "graph",
         classes: Sequence[int] | Sequence[str] | None = None,
         schema: Schema | None = None,
+        in_parts: bool = False,
     ) -> Graph:
         """From two tables: CSV or Parquet files, data frames (pandas, polars), structured arrays, or columns by name.
 
@@ -300,6 +317,8 @@ class Graph:
         that off the cells, which only units that leave features public allow. encoding: of CSV files.
         schema: that of a release, `release.schema`: columns and classes are found by its names and put in its order,
         whatever theirs is here, and labels may be missing.
+        in_parts: edges is a Parquet file or a pattern of them, "parts/*.parquet", whose rows are left where they are
+        for the workers of an engine to count (docs/large-graphs.md); `graph.edge_parts` knows them, and no arc is here.
         """
         # Arrow is loaded where tables are read: training needs none.
         from graphveil.graph.columns import (
@@ -328,12 +347,14 @@ class Graph:
             if column not in table:
                 raise InvalidInput(no_column(column, holds, list(table)))
         ids = node_ids(table[id])
-        arcs = (
-            Arcs.none(len(ids))
-            if edges is None
-            else read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
-        )
-        adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
+        arcs, adj = Arcs.none(len(ids)), Csr.empty(len(ids))
+        if in_parts:
+            if not isinstance(edges, str | Path) or weight is not None:
+                raise InvalidInput("edges in parts are Parquet files, without weights: --edges 'parts/*.parquet'")
+            adj = ScatteredArcs(EdgeParts.of(edges, ids, source, target, undirected=undirected, clean=clean))
+        elif edges is not None:
+            arcs = read_edges(edges, ids, source, target, weight, clean=clean, encoding=encoding)
+            adj = arcs.once_to_csr(clean=clean) if undirected else arcs.to_csr(undirected=False, clean=clean)
         features = {key: table[key] for key in table if key not in (id, label, split)}
         if schema is None:
             declared = read_declared(categories) if isinstance(categories, str | Path) else categories or {}
@@ -346,9 +367,9 @@ class Graph:
         y = classes_of(table[label], "nodes row", given) if label in table else torch.full((len(ids),), UNLABELLED)
         names = given if given is not None else class_names(table[label])
         masks = masks_of(table[split], "nodes row") if split in table else None
-        lineage = of_file(Path(edges)) if isinstance(edges, str | Path) else None
+        lineage = _told_by_file(Path(edges), in_parts) if isinstance(edges, str | Path) else None
         made = cls._assemble(x, adj, y, undirected, name, masks, len(names), lineage)
-        words = arcs.repairs(undirected) if clean else ""
+        words = arcs.repairs(undirected) if clean and not in_parts else ""
         return replace(made, schema=Schema(tuple(map(str, names)), columns, id, label), ids=ids, cleaned=words)
 
     @classmethod
@@ -365,7 +386,7 @@ class Graph:
     ) -> Graph:
         """The graph with whatever masks are known; those that are not are empty. Labels show how many classes."""
         given = masks or {}
-        train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool)) for role in ROLES)
+        train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool, device=x.device)) for role in ROLES)
         split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
         count = count_classes(y) if classes is None else classes
         told = handed_down(adj, lineage)
@@ -378,6 +399,33 @@ class Graph:
         masks = {f"{role}_mask": getattr(self, role) for role in ROLES}
         told = {} if self.lineage is None else {PYG_ATTRIBUTE: to_text(self.lineage)}
         return Data(x=self.x, edge_index=self.adj.edge_index(), y=self.y, **masks, **told)
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+        return self.x.device
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Graph:
+        """The same graph on `device`, its features rounded to `dtype`: bfloat16 and float16 take half the memory.
+
+        Rounding is a function of one record, so neighbouring graphs stay neighbours and nothing is to be charged.
+        """
+        there = self.device if device is None else torch.device(device)
+        kind = self.x.dtype if dtype is None else dtype
+        if there == self.device and kind == self.x.dtype:
+            return self
+        # What is sent there is sent once, for all runs.
+        made: Graph | None = self._elsewhere.get((there, kind))
+        if made is None:
+            parts = {name: getattr(self, name).to(there) for name in ("y", *ROLES)}
+            beside = None if self.public_graph is None else self.public_graph.to(there, kind)
+            made = replace(self, x=self.x.to(there, kind), adj=self.adj, public_graph=beside, **parts)
+            self._elsewhere[there, kind] = made
+        return made
+
+    @cached_property
+    def _elsewhere(self) -> dict[tuple[torch.device, torch.dtype], Graph]:
+        return {}
 
     @property
     def num_nodes(self) -> int:
@@ -399,22 +447,34 @@ class Graph:
         """Edges; an undirected one counts once."""
         return self.adj.num_arcs // 2 if self.undirected else self.adj.num_arcs
 
+    @property
+    def edge_parts(self) -> EdgeParts | None:
+        """Where the edges lie, if that is not here (`from_edges(in_parts=True)`)."""
+        return self.adj.parts if isinstance(self.adj, ScatteredArcs) else None
+
     def fingerprint(self) -> str:
         """SHA-256 of what is private under some unit; splits of one dataset share it, and so its budget."""
-        arrays = (self.x.numpy(), self.adj.indptr, self.adj.indices, self.y.numpy())
+        arrays = (self.x, self.adj.indptr, self.adj.indices, self.y)
         return digest(*arrays, np.array(self.undirected), after=self.let_go)
 
     def public_digest(self, adjacency: Adjacency) -> str:
         """SHA-256 of the sizes and of those parts that the adjacency leaves public; splits share it."""
         sizes = np.array([*self.sizes, self.undirected])
-        parts = {"x": [self.x.numpy()], "y": [self.y.numpy()], "edges": [self.adj.indptr, self.adj.indices]}
-        open_parts = [array for part, arrays in parts.items() if part not in adjacency.private for array in arrays]
+        # Arcs are asked for only where they are public: private ones may lie elsewhere.
+        parts = {"x": (self.x,), "y": (self.y,), "edges": () if "edges" in adjacency.private else self._arcs}
+        open_parts: list[Any] = [
+            array for part, arrays in parts.items() if part not in adjacency.private for array in arrays
+        ]
         return digest(sizes, *open_parts, after=self.let_go)
+
+    @property
+    def _arcs(self) -> tuple[Ids, Ids]:
+        return self.adj.indptr, self.adj.indices
 
     def public_graph_digest(self) -> str:
         """SHA-256 of the public graph beside this one; empty where there is none."""
         seen = self.public_graph
-        return "" if seen is None else digest(seen.x.numpy(), seen.adj.indptr, seen.adj.indices, after=seen.let_go)
+        return "" if seen is None else digest(seen.x, seen.adj.indptr, seen.adj.indices, after=seen.let_go)
 
     def arcs_were_released(self) -> bool:
         """Whether the arcs are those that the release of the lineage told: they know it, nobody compares them."""
@@ -426,11 +486,11 @@ class Graph:
 
     def split_hash(self) -> str:
         """SHA-256 of the three masks."""
-        return digest(self.train.numpy(), self.val.numpy(), self.test.numpy())
+        return digest(self.train, self.val, self.test)
 
     def training_hash(self) -> str:
         """SHA-256 of the training mask."""
-        return digest(self.train.numpy())
+        return digest(self.train)
 
     def with_split(self, train: Tensor, val: Tensor, test: Tensor, how: str, *, reads_labels: bool = False) -> Graph:
         """The same graph with other masks, each bool [n]; `how` says in words where they come from.
@@ -463,10 +523,10 @@ class Graph:
             )
         order, classes = schema.order_of(self.schema, where), schema.classes_of(self.schema, where)
         in_order = np.array_equal(order, np.arange(len(order)))
-        y = torch.from_numpy(np.append(classes, UNLABELLED)[self.y.numpy()])
+        y = torch.from_numpy(np.append(classes, UNLABELLED)[self.y.cpu().numpy()]).to(self.device)
         return replace(
             self,
-            x=self.x if in_order else self.x[:, torch.from_numpy(order)].contiguous(),
+            x=self.x if in_order else self.x[:, torch.from_numpy(order).to(self.device)].contiguous(),
             y=self.y if torch.equal(y, self.y) else y,
             num_classes=len(schema.classes),
             schema=schema,
@@ -509,8 +569,8 @@ class Graph:
         drawn = np.random.default_rng(0).standard_normal(self.x.shape).astype(np.float32) if "x" in private else None
         return replace(
             self,
-            x=self.x if drawn is None else torch.from_numpy(drawn),
-            y=torch.arange(self.num_nodes) % self.num_classes if "y" in private else self.y,
+            x=self.x if drawn is None else torch.from_numpy(drawn).to(self.x),
+            y=torch.arange(self.num_nodes, device=self.device) % self.num_classes if "y" in private else self.y,
             adj=Csr.empty(self.num_nodes) if "edges" in private else self.adj,
         )
 
@@ -537,7 +597,7 @@ class Graph:
         if per_class < 1 or val < 0 or test < 0:
             raise InvalidInput(f"sizes must be positive, got per_class={per_class}, val={val}, test={test}")
         order = shuffled(np.flatnonzero(self._known), seed)
-        chosen = first_of_each_class(self.y.numpy(), self.num_classes, order, per_class)
+        chosen = first_of_each_class(self.y.cpu().numpy(), self.num_classes, order, per_class)
         rest = order[~chosen]
         if len(rest) < val + test:
             raise InvalidInput(f"{len(rest)} labelled nodes are left after training; ask for fewer than {val} + {test}")
@@ -595,7 +655,9 @@ class Graph:
             if private % max(self.num_classes, 1):
                 raise InvalidInput(f"{private} private nodes cannot be shared equally among {self.num_classes} classes")
             known = order[self._known[order]]
-            ours = known[first_of_each_class(self.y.numpy(), self.num_classes, known, private // self.num_classes)]
+            ours = known[
+                first_of_each_class(self.y.cpu().numpy(), self.num_classes, known, private // self.num_classes)
+            ]
             # Shuffled again: what the first of every class left of the rare ones stands at the end.
             order = np.concatenate([ours, rng.permutation(np.setdiff1d(order, ours))])
         how = f"two_graphs({private}{' balanced' * balanced},{queries},{test}{',exchanged' * exchanged},seed={seed})"
@@ -612,11 +674,11 @@ class Graph:
         inside = np.zeros(self.num_nodes, dtype=bool)
         inside[np.concatenate(parts)] = True
         ids = np.flatnonzero(inside)
-        train, val, test = (torch.from_numpy(np.isin(ids, part)) for part in parts)
+        train, val, test = (torch.from_numpy(np.isin(ids, part)).to(self.device) for part in parts)
         return Graph(
             x=self.rows(ids),
             adj=self.adj.within(inside),
-            y=self.y[torch.from_numpy(ids)],
+            y=self.y[torch.from_numpy(ids).to(self.device)],
             num_classes=self.num_classes,
             undirected=self.undirected,
             train=train,
@@ -643,20 +705,21 @@ class Graph:
     @cached_property
     def _labelled_parts(self) -> dict[str, Tensor]:
         masks = {role: getattr(self, role) for role in ROLES}
-        known = torch.from_numpy(self._known)
+        known = self.y != UNLABELLED
         # The same object where all have labels, and each time: what was learnt from public data is found by it.
         return {role: mask if bool(known[mask].all()) else mask & known for role, mask in masks.items()}
 
     @property
     def _known(self) -> NDArray[np.bool_]:
         """Which ids have a label, bool [n]."""
-        known: NDArray[np.bool_] = self.y.numpy() != UNLABELLED
+        known: NDArray[np.bool_] = self.y.cpu().numpy() != UNLABELLED
         return known
 
     def _with_ids(self, parts: list[Ids], how: str, *, reads_labels: bool = False) -> Graph:
         masks = torch.zeros(3, self.num_nodes, dtype=torch.bool)
         for mask, ids in zip(masks, parts, strict=True):
             mask[torch.from_numpy(ids)] = True
+        masks = masks.to(self.device)
         return self.with_split(masks[0], masks[1], masks[2], how, reads_labels=reads_labels)
 
     def seal(self, adjacency: Adjacency) -> tuple[Public, Sealed]:
@@ -665,15 +728,16 @@ class Graph:
 
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; a graph on disk reads them with little memory. nodes: int64 [k]."""
-        return self.x[torch.from_numpy(nodes)]
+        return self.x[torch.from_numpy(nodes).to(self.device)].to(torch.float32)
 
     def let_go(self) -> None:
         """Give back memory that only mirrors files; a graph in memory has none. Called after every release."""
 
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
+        count = self.num_edges if self.edge_parts is None else f"{len(self.edge_parts.files)} files of"
         return (
-            f"Graph({self.name!r}, {self.num_nodes} nodes, {self.num_edges} {kind} edges, "
+            f"Graph({self.name!r}, {self.num_nodes} nodes, {count} {kind} edges, "
             f"{self.num_features} features, {self.num_classes} classes, split={self.split!r})"
         )
 
@@ -688,3 +752,19 @@ class Graph:
             ("split", f"{self.split}: {roles}"),
         ]
         return facts(f"Graph {self.name}", rows)
+
+
+def _pyg_arcs(edge_index: Tensor, x: Tensor, undirected: bool | None, clean: bool) -> tuple[Csr, bool]:
+    """PyG's [2, m] as arcs, and whether they are taken for undirected; on a GPU they are packed there if they can."""
+    if x.device.type != "cpu" and not clean and edge_index.dtype in (torch.int32, torch.int64):
+        try:
+            packed = packed_on_device(edge_index.to(x.device), len(x))
+            symmetric = packed.is_symmetric()
+            if not packed.has_loops() and not (undirected and not symmetric):
+                return packed, symmetric if undirected is None else undirected
+        except InvalidInput:
+            pass  # told in words below, with the place
+    arcs = edge_index_arcs(edge_index, len(x))
+    arcs.require_known_ids()
+    known = arcs.is_symmetric() if undirected is None else undirected
+    return arcs.to_csr(undirected=known, clean=clean), known

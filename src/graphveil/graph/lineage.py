@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from graphveil.core import InvalidInput
 from graphveil.graph.arcs import Csr
@@ -46,16 +48,67 @@ class Descent:
     arcs: str
 
 
-def digest(*arrays: NDArray[Any], after: Callable[[], None] = lambda: None) -> str:
-    """SHA-256 of shapes, types and contents; `after` is called now and then."""
+def digest(*arrays: NDArray[Any] | Tensor, after: Callable[[], None] = lambda: None) -> str:
+    """SHA-256 of shapes, types and contents, wherever they are; `after` is called now and then."""
     found = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.dtype.str}{array.shape}".encode())
-        contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        for start in range(0, len(contents), _BLOCK):
-            found.update(contents[start : start + _BLOCK].data)
+        found.update(f"{_type_of(array)}{tuple(array.shape)}".encode())
+        for block in _bytes_of(array):
+            found.update(block.data)
             after()
     return found.hexdigest()
+
+
+def _type_of(array: NDArray[Any] | Tensor) -> str:
+    """numpy's name of the type, or torch's where numpy has none."""
+    if isinstance(array, np.ndarray):
+        return array.dtype.str
+    return "bfloat16" if array.dtype is torch.bfloat16 else torch.empty(0, dtype=array.dtype).numpy().dtype.str
+
+
+def _bytes_of(array: NDArray[Any] | Tensor) -> Iterator[NDArray[np.uint8]]:
+    """The contents, block by block."""
+    if isinstance(array, Tensor) and (array.device.type != "cpu" or array.dtype is torch.bfloat16):
+        parts = torch.split(array.detach().contiguous().flatten().view(torch.uint8), _BLOCK)
+        yield from (block.numpy() for block in brought(parts))
+        return
+    contents = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    yield from (contents[start : start + _BLOCK] for start in range(0, len(contents), _BLOCK))
+
+
+def brought(blocks: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Tensors in this machine's memory, one after the other; from a GPU the next is under way meanwhile.
+
+    What is yielded is good until the one after the next is asked for.
+    """
+    if not blocks or blocks[0].device.type == "cpu":
+        yield from blocks
+        return
+    sides = [torch.empty(len(blocks[0]), dtype=blocks[0].dtype, pin_memory=True) for _ in range(2)]
+    events = [torch.cuda.Event() for _ in sides]  # type: ignore[no-untyped-call]  # torch does not type it
+
+    def send(place: int) -> None:
+        block, side = blocks[place], place % 2
+        sides[side][: len(block)].copy_(block, non_blocking=True)
+        events[side].record()
+
+    send(0)
+    for place, block in enumerate(blocks):
+        if place + 1 < len(blocks):
+            send(place + 1)
+        events[place % 2].synchronize()
+        yield sides[place % 2][: len(block)]
+
+
+def fetched(tensor: Tensor) -> Tensor:
+    """The same in this machine's memory; from a GPU by blocks, which all cores copy to their place."""
+    if tensor.device.type == "cpu":
+        return tensor
+    out = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+    parts = torch.split(tensor.detach().contiguous().flatten(), _BLOCK)
+    for place, block in zip(torch.split(out.flatten(), _BLOCK), brought(parts), strict=True):
+        place.copy_(block)
+    return out
 
 
 def names_digest(names: Sequence[str]) -> str:
@@ -70,7 +123,7 @@ def arcs_digest(adj: Csr) -> str:
 
 def handed_down(adj: Csr, lineage: Descent | None) -> Csr:
     """Arcs that were read with a lineage: told by the release if they are the very ones."""
-    return adj if lineage is None or lineage.arcs != arcs_digest(adj) else replace(adj, origin=lineage)
+    return adj if lineage is None or lineage.arcs != arcs_digest(adj) else Csr(adj.indptr, adj.indices, lineage)
 
 
 def to_text(lineage: Descent) -> str:

@@ -205,8 +205,13 @@ def _write(graph: Graph, folder: Path) -> None:
 
 def _arrays(graph: Graph) -> dict[str, NDArray[Any]]:
     """Contiguous arrays by file name, little-endian."""
-    parts = {"x": graph.x.numpy(), "indptr": graph.adj.indptr, "indices": graph.adj.indices, "y": graph.y.numpy()}
-    parts |= {role: getattr(graph, role).numpy() for role in ROLES}
+    parts = {
+        "x": graph.x.cpu().numpy(),
+        "indptr": graph.adj.indptr,
+        "indices": graph.adj.indices,
+        "y": graph.y.cpu().numpy(),
+    }
+    parts |= {role: getattr(graph, role).cpu().numpy() for role in ROLES}
     parts |= {} if graph.degrees is None else {"degrees": graph.degrees}
     return {f"{name}.npy": np.ascontiguousarray(array, dtype=_KINDS[name]) for name, array in parts.items()}
 

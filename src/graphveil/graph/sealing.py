@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, quoted
+from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, Unsupported, quoted
 from graphveil.graph.arcs import Csr, Ids
 
 if TYPE_CHECKING:
@@ -76,6 +76,29 @@ class Outside:
     adj: Csr
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Features [n, d] that are read some rows at a time, and of a graph on disk let go again."""
+
+    x: Tensor
+    rows: Callable[[Ids], Tensor]
+    let_go: Callable[[], None]
+
+    @property
+    def shape(self) -> torch.Size:
+        """(n, d)."""
+        return self.x.shape
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        """The rows `which`: ids int64 [*] give [*, d], a slice [m, d]."""
+        if isinstance(which, slice):
+            self.let_go()
+            return self.x[which].to(torch.float32)
+        if self.x.device.type != "cpu":
+            return self.x[which].to(torch.float32)
+        return self.rows(which.flatten().numpy()).view(*which.shape, -1)
+
+
 class OpenOutside:
     """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph.
 
@@ -90,7 +113,7 @@ class OpenOutside:
     def __call__(self) -> Outside:
         if self.__shown is None:
             assert self.__graph is not None
-            outside = ~self.__graph.train.numpy()
+            outside = ~self.__graph.train.cpu().numpy()
             nodes = np.flatnonzero(outside)
             self.__shown = Outside(nodes, self.__graph.rows(nodes), self.__graph.adj.within(outside))
         return self.__shown
@@ -119,7 +142,8 @@ class Public:
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
     unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
-    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`.
+    `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`;
+    rows: see `feature_rows`.
     """
 
     num_nodes: int
@@ -137,6 +161,7 @@ class Public:
     _cached: dict[str, _Cached] = field(default_factory=dict)
     public_graph: PublicGraph | None = None
     outside: OpenOutside | None = None
+    rows: FeatureRows | None = None
 
     @classmethod
     def blank(
@@ -162,6 +187,13 @@ class Public:
     def features(self) -> Tensor:
         """x, float32 [n, d], if it is public."""
         return self.x if self.x is not None else _refuse("features (x)")
+
+    def feature_rows(self) -> FeatureRows:
+        """x, [n, d], if it is public, for whoever reads it row by row: kind to features on disk."""
+        if self.rows is not None and self.rows.x is self.x:
+            return self.rows
+        x = self.features()
+        return FeatureRows(x, lambda ids: x[torch.from_numpy(ids)].to(torch.float32), lambda: None)
 
     def labels(self) -> Tensor:
         """y, int64 [n], if it is public."""
@@ -272,7 +304,7 @@ class Sealed:
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
         x = self.x
-        return x[torch.from_numpy(nodes)] if self.__rows is None else self.__rows(nodes)
+        return x[torch.from_numpy(nodes).to(x.device)] if self.__rows is None else self.__rows(nodes)
 
     @property
     def y(self) -> Tensor:
@@ -332,6 +364,10 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
             f"{kind[graph.undirected]}; use Adjacency.of('edge', undirected={graph.undirected})"
         )
     private = adjacency.private
+    if graph.edge_parts is not None and adjacency.unit is not Unit.EDGE:
+        raise Unsupported(
+            f"the edges of {graph.name!r} lie in parts, which are counted at unit edge only; read the graph as a whole"
+        )
     # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
     train, val, test = (getattr(graph, role) if "y" in private else graph.labelled(role) for role in ROLES)
     degrees, degrees_said = _population_degrees(graph) if adjacency.unit is Unit.NODE else (None, "")
@@ -352,6 +388,7 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
         # Not kept with the rest: graphs that share it may differ in these arcs.
         outside=OpenOutside(graph) if "x" in private else None,
+        rows=None if "x" in private else FeatureRows(graph.x, graph.rows, graph.let_go),
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
 
@@ -365,7 +402,7 @@ def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:
 
 def out_degrees(graph: Graph) -> Ids:
     """How many training ids each id sends an arc to here, int64 [n]."""
-    of_training = np.repeat(graph.train.numpy(), np.diff(graph.adj.indptr))
+    of_training = np.repeat(graph.train.cpu().numpy(), np.diff(graph.adj.indptr))
     return np.bincount(graph.adj.indices[of_training], minlength=graph.num_nodes)
 
 

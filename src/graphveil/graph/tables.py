@@ -90,7 +90,25 @@ def shown(value: object) -> str:
 # Files
 
 
+def part_files(path: Path, what: str) -> list[Path]:
+    """The files that a name stands for: itself, or for a pattern such as parts/*.parquet all that match, by name."""
+    if "*" not in path.name or path.exists():
+        return [path]
+    found = sorted(path.parent.glob(path.name))
+    if not found:
+        raise InvalidInput(f"{what}: no file matches {path}")
+    if any(part.suffix.lower() not in (".parquet", ".pq") for part in found):
+        raise InvalidInput(f"{what}: only Parquet files may come in parts; {path} matches others too")
+    return found
+
+
 def _read_file(path: Path, what: str, pick: Pick, encoding: str, dates: bool) -> dict[str, Any]:
+    parts = part_files(path, what)
+    if parts != [path]:
+        read = [_read_file(part, what, pick, encoding, dates) for part in parts]
+        if any(list(one) != list(read[0]) for one in read):
+            raise InvalidInput(f"{what}: the files of {path} differ in their columns; write all parts alike")
+        return {name: _chunks([one[name] for one in read], f"{what}: column {name!r}") for name in read[0]}
     if path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):
         raise InvalidInput(f"{what}: cannot read {path.name}; use a .csv or a .parquet file")
     try:
@@ -101,6 +119,15 @@ def _read_file(path: Path, what: str, pick: Pick, encoding: str, dates: bool) ->
         return _read_parquet(path, pick, dates)
     except OSError as error:
         raise InvalidInput(f"{what}: {path.name} cannot be read: {error}") from None
+
+
+def _chunks(columns: list[Any], what: str) -> Any:
+    """The same column of several files as one."""
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    try:
+        return pa.chunked_array(chunks, columns[0].type)
+    except pa.ArrowException:
+        raise InvalidInput(f"{what} has different types in different parts; write all parts alike") from None
 
 
 def _read_csv(path: Path, pick: Pick, encoding: str) -> dict[str, Any]:

@@ -17,17 +17,21 @@ if TYPE_CHECKING:
     import networkx
 
 
+SHORT = (torch.bfloat16, torch.float16)
+"""In which features may be held beside float32, in half the memory."""
+
+
 def check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> None:
     if not isinstance(tensor, Tensor):
         raise InvalidInput(f"{what} must be a torch tensor, got {type(tensor).__name__}")
     if tensor.dtype != dtype or tensor.dim() != dims:
         raise InvalidInput(f"{what} must be {dtype} with {dims} dimension(s), got {tensor.dtype} {list(tensor.shape)}")
-    if tensor.device.type != "cpu" or tensor.requires_grad or not tensor.is_contiguous():
-        raise InvalidInput(f"{what} must be contiguous, on the CPU and without gradient; detach and copy it")
+    if tensor.device.type not in ("cpu", "cuda") or tensor.requires_grad or not tensor.is_contiguous():
+        raise InvalidInput(f"{what} must be contiguous, on a CPU or CUDA, and without gradient; detach and copy it")
 
 
 def as_tensor(value: Any, what: str) -> Tensor:
-    """A plain tensor of whatever was given: dense, in the CPU's memory, without gradient or lazy signs."""
+    """A plain tensor of whatever was given, where it is: dense, without gradient or lazy signs."""
     try:
         given = value if isinstance(value, Tensor) else torch.from_numpy(_native(value))
         kinds = {
@@ -37,7 +41,8 @@ def as_tensor(value: Any, what: str) -> Tensor:
         }
         strange = [kind for kind, found in kinds.items() if found]
         if not strange:
-            return given.detach().as_subclass(Tensor).cpu().resolve_conj().resolve_neg()
+            here = given if given.device.type in ("cpu", "cuda") else given.cpu()
+            return here.detach().as_subclass(Tensor).resolve_conj().resolve_neg()
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"{what} must be numeric: {error}") from None
     raise InvalidInput(f"{what} is {strange[0]}; make it a plain dense tensor, with dequantize() or to_dense() say")
@@ -55,7 +60,7 @@ def _cast(tensor: Tensor, dtype: torch.dtype, what: str) -> Tensor:
     """The same numbers in another type, one after the other in memory."""
     try:
         made = tensor.to(dtype).contiguous()
-        made.numpy()  # Some tensors only stand for others, and have no memory to read.
+        made[:0].cpu().float().numpy()  # Some tensors only stand for others, and have no memory to read.
         return made
     except (TypeError, RuntimeError) as error:
         raise InvalidInput(f"{what} cannot be read as {dtype}: {error}") from None
@@ -67,11 +72,11 @@ def is_pyg(value: Any) -> bool:
 
 
 def real_features(value: Any) -> Tensor:
-    """Real numbers [n, d] as float32."""
+    """Real numbers [n, d] as float32, or as the shorter floats that they are."""
     tensor = as_tensor(value, "x")
     if tensor.is_complex() or tensor.dim() != 2:
         raise InvalidInput(f"x must be real numbers of shape [n, d], got {tensor.dtype} {list(tensor.shape)}")
-    return _cast(tensor, torch.float32, "x")
+    return _cast(tensor, tensor.dtype if tensor.dtype in SHORT else torch.float32, "x")
 
 
 def class_ids(value: Any) -> Tensor:
@@ -114,7 +119,7 @@ def role_mask(value: Any, role: str) -> Tensor:
 
 def count_classes(y: Tensor) -> int:
     """How many classes the labels show: the largest plus one, all of them there; none in a graph without labels."""
-    shown = np.unique(y[y >= 0].numpy())
+    shown = torch.unique(y[y >= 0]).cpu().numpy()
     gaps = np.flatnonzero(shown != np.arange(len(shown)))
     if len(gaps):
         raise InvalidInput(f"class {int(gaps[0])} has no node; number the classes 0, 1, ... without gaps")
@@ -128,7 +133,7 @@ def edge_index_arcs(edge_index: Tensor, num_nodes: int) -> Arcs:
         raise InvalidInput(f"edge_index must have shape [2, m], got {list(pairs.shape)}")
     if pairs.is_floating_point() or pairs.is_complex() or pairs.dtype == torch.bool:
         raise InvalidInput(f"edge_index must hold integer ids, got {pairs.dtype}")
-    pairs = _cast(pairs, torch.int64, "edge_index")
+    pairs = _cast(pairs.cpu(), torch.int64, "edge_index")
     arcs = arcs_of(pairs[0].numpy(), pairs[1].numpy(), num_nodes, "edge_index column")
     arcs.require_known_ids()
     return arcs

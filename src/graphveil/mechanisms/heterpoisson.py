@@ -331,7 +331,7 @@ class HeterPoissonSampling(Mechanism):
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         train = sealed.public.train.nonzero().flatten()
-        centres = train[source.coins(len(train), self.rate)].numpy()
+        centres = train[source.coins(len(train), self.rate)].cpu().numpy()
         draws = source.uniform(sampler.draws_needed(sealed.adj, centres))
         return self.inner.apply(sealed, partial(query, batch=self.batch(sealed, centres, draws)), source)
 
@@ -345,7 +345,7 @@ class HeterPoissonSampling(Mechanism):
         """p of every id, float64 [n]. Only training ids are ever sampled: the others have no part in training."""
         public = sealed.public
         return np.where(
-            public.train.numpy(), sampler.keep_probabilities(public.out_degrees(), self.multiplier, self.cap), 0.0
+            public.train.cpu().numpy(), sampler.keep_probabilities(public.out_degrees(), self.multiplier, self.cap), 0.0
         )
 
     def evidence(

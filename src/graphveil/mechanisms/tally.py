@@ -5,14 +5,18 @@ Noise is two-sided geometric: Laplace noise for whole numbers (Ghosh, Roughgarde
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+import numba
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Query, SealedGraph, Source, require_cost
+from graphveil.core import InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
@@ -32,6 +36,8 @@ _REACH = 64.0
 _ROUNDING = 2.0**-40
 """What rounding adds to the epsilon of one mark at most, charged (docs/methods/lpgnet.md)."""
 
+_CPU = torch.device("cpu")
+
 _BLOCK = 1 << 20
 """Cells that get their noise at a time, because digits take many times the memory of what they are added to."""
 
@@ -45,6 +51,40 @@ class Marks:
 
     cells: Ids
     size: int
+
+    def blocks(self) -> Iterator[Ids]:
+        """All of `cells`, int64 [k, *] at a time; nothing here asks for more than one block."""
+        yield self.cells
+
+    def counted_there(self, marks: int) -> Tensor | None:  # noqa: ARG002
+        """The first `marks` marks of all contributions, counted on another device, int64 [size]; None: count here."""
+        return None
+
+
+class ScatteredMarks(ABC):
+    """Marks that no single process sees: cells are counted, and get their noise, wherever their marks come together."""
+
+    size: int
+
+    @abstractmethod
+    def counted(self, marks: int, block: int, finish: NoisyBlocks) -> Tensor:
+        """`finish` of the counts of every block of `block` cells, side by side, int64 [size].
+
+        Of each contribution the first `marks` marks count. Nothing else leaves the place where a block is counted.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyBlocks:
+    """Noise for blocks of cells, each from a source of its own: made again, a block gets the same noise."""
+
+    scale: float
+    sources: tuple[Source, ...]
+
+    def __call__(self, place: int, counts: Ids) -> Ids:
+        """Noisy counts of block `place`, int64 [k]."""
+        noisy: Ids = counts + noise_of(copy.deepcopy(self.sources[place]), len(counts), self.scale).numpy()
+        return noisy
 
 
 @dataclass(frozen=True)
@@ -66,16 +106,30 @@ class Tally(Additive):
             raise InvalidInput(f"a contribution leaves one mark or two, got marks={self.marks!r}")
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
-        counts = self.bounded(sealed, query).numpy()
-        for first in range(0, len(counts), _BLOCK):
-            part = counts[first : first + _BLOCK]
-            part += geometric(source, len(part), self.scale) - geometric(source, len(part), self.scale)
-        return torch.from_numpy(counts)
+        asked = query(sealed)
+        if isinstance(asked, ScatteredMarks):
+            sizes = [min(_BLOCK, asked.size - first) for first in range(0, asked.size, _BLOCK)]
+            # Two numbers for every cell, of one uniform for each of their digits.
+            sources = tuple(source.handed(2 * size * len(_chances(self.scale))) for size in sizes)
+            return asked.counted(self.marks, _BLOCK, NoisyBlocks(self.scale, sources))
+        counts = self._counted(asked)
+        for part in torch.split(counts, _BLOCK):
+            part += noise_of(source, len(part), self.scale, part.device)
+        return counts
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
-        cells = asked.cells[:, : self.marks].ravel()
-        return torch.from_numpy(np.bincount(cells[(cells >= 0) & (cells < asked.size)], minlength=asked.size))
+        if isinstance(asked, ScatteredMarks):
+            raise Unsupported("counts without noise would leave the places where edges lie; read the graph as a whole")
+        return self._counted(asked)
+
+    def _counted(self, asked: Marks) -> Tensor:
+        if (counted := asked.counted_there(self.marks)) is not None:
+            return counted
+        counts = np.zeros(asked.size, np.int64)
+        for cells in asked.blocks():
+            _count(cells[:, : self.marks], counts)
+        return torch.from_numpy(counts)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         log_ratio = float((rest.abs() - (rest - shift).abs()).sum())
@@ -94,22 +148,41 @@ class Tally(Additive):
         return cls(1.0), cls(3.0), cls(2.0, marks=2)
 
 
-def geometric(source: Source, count: int, scale: float) -> Ids:
-    """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count].
+@numba.njit(cache=True, nogil=True)
+def _count(cells: Any, counts: Any) -> None:
+    """One more in counts [size] for every entry of cells [m, k] that lies inside."""
+    for row in range(cells.shape[0]):
+        for mark in range(cells.shape[1]):
+            if 0 <= cells[row, mark] < len(counts):
+                counts[cells[row, mark]] += 1
+
+
+def geometric(source: Source, count: int, scale: float, device: torch.device = _CPU) -> Tensor:
+    """`count` draws of Pr[k] = (1 - a) a^k with a = e^(-1/scale), int64 [count], made on `device`.
 
     The binary digits of such a number are independent: digit j is 1 with odds a^(2^j). Every coin is exact to the last
     bits of a double however large the scale is; inverting a uniform would lose digits in proportion to it.
     """
-    drawn = np.zeros(count, np.int64)
-    for digit in range(math.ceil(_REACH * scale).bit_length()):
-        # e^-700 is still a double, and no uniform is that small.
-        rate = 1 / (1 + math.exp(min(2**digit / scale, 700.0)))
-        drawn += source.coins(count, rate).numpy().astype(np.int64) << digit
-    return drawn
+    return source.digits(count, _chances(scale), device)
 
 
-def ends(adj: Csr, undirected: bool) -> tuple[Ids, Ids]:
-    """Source and target of every arc, or of every undirected edge once, int64 [m] each: one contribution each."""
-    sources, targets = adj.indices, adj.targets()
+def _chances(scale: float) -> list[float]:
+    """The chance of every digit to be 1."""
+    # e^-700 is still a double, and no uniform is that small.
+    odds = [math.exp(min(2**digit / scale, 700.0)) for digit in range(math.ceil(_REACH * scale).bit_length())]
+    return [1 / (1 + each) for each in odds]
+
+
+def noise_of(source: Source, count: int, scale: float, device: torch.device = _CPU) -> Tensor:
+    """`count` draws of the two-sided geometric law, int64 [count]: the difference of two one-sided ones."""
+    return geometric(source, count, scale, device) - geometric(source, count, scale, device)
+
+
+def ends(adj: Csr, undirected: bool, part: slice = slice(None)) -> tuple[Ids, Ids]:
+    """Source and target of every arc, or of every undirected edge once, int64 [m] each: one contribution each.
+
+    part: a consecutive part of the arcs, all of them unless given.
+    """
+    sources, targets = adj.indices[part], adj.targets(part)
     once = sources < targets if undirected else sources != targets
     return sources[once], targets[once]

@@ -70,6 +70,8 @@ class DpSgd(Method):
     serves them better than naming the largest class; if not, the shares alone are the model.
     """
 
+    on_gpu = True
+
     units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
     reads = PredictionReads.OWN_FEATURES
 

@@ -88,11 +88,11 @@ class Drw(SubgraphMethod):
         return self.descend(session, min(self.batch, _fewest(self, public)), query_of)
 
     def _query(self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: list[Tensor]) -> Contributions:
-        return self.gradients(sealed, block.take(batch.numpy()), weights)
+        return self.gradients(sealed, block.take(batch.cpu().numpy()), weights)
 
     def subgraphs(self, public: Public, number: int) -> Subgraphs:
         """The subgraphs of partition `number` that have a training root."""
-        train = public.train.numpy()
+        train = public.train.cpu().numpy()
         arcs = public.arcs() if self.transductive else arcs_between(public.arcs(), train, train)
         block = partition(arcs, self.length, self.restarts, seed=self.walk_seed + number, roots=train)
         # Training nodes become roots first, so theirs are the first subgraphs.

@@ -89,6 +89,8 @@ class Eclipse(ReleasedGraph):
     Algorithm 1 as printed has the budget 1 / noise: a share for the number of edges, the rest for singular values.
     """
 
+    on_gpu = False
+
     basis: Annotated[str, _BASES] = "features"
     """Where Q comes from, see `nn.basis.Basis`; singular: Algorithm 1 as printed, which only PUBLISHED charges."""
     rank: int = 64

@@ -27,6 +27,8 @@ class Gap(EdgeMethod):
     Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
     """
 
+    on_gpu = True
+
     refuses = NO_NODES
     least_hidden = 0
 

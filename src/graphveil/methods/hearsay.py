@@ -25,13 +25,14 @@ from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.edge_method import NO_NODES, messages, sums_plan
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import graph_of
-from graphveil.methods.parts.counts import cluster_degrees, log_counts
+from graphveil.methods.parts.counts import cluster_degrees, logs_of
 from graphveil.nn.aggregate import neighbour_sum
-from graphveil.nn.features import Scale, Scaling, one_scale, standard
+from graphveil.nn.features import Scale, Scaling, centred, standard
 from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.likeness import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
+from graphveil.nn.rows import Joined, Mapped, Rows, alike, held, in_blocks
 from graphveil.privacy.session import Session
 
 _WHY = "docs/methods/hearsay.md"
@@ -76,6 +77,8 @@ class Hearsay(Method):
 
     units = frozenset({Unit.EDGE})
     leads = units
+    on_gpu = True
+    reads_short = True
     refuses = NO_NODES
 
     hops: int = 1
@@ -121,18 +124,25 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
+    def room(self, public: Public) -> int:
+        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class."""
+        return 20 * public.num_nodes * public.num_classes
+
+    def counts_in_parts(self) -> bool:
+        return self.channel == Channel.COUNTS
+
     def fit(self, session: Session) -> State:
         public = session.public
-        scaling = Scaling.fit(public.features(), self.scale)
-        x = scaling(public.features())
+        scaling = Scaling.fit(public.feature_rows(), self.scale)
+        x = held(scaling.rows(public.feature_rows()))
         folds = cross_fitted(x, public, self.scale, self.folds, self.hidden, self.class_weight)
         train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
         groups = self._groups(session, beliefs)
 
-        def trained(hop: int, inputs: Tensor) -> nn.Module:
+        def trained(hop: int, inputs: Rows) -> nn.Module:
             head = self._head(inputs.shape[1], public.num_classes)
             sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=1e-4, class_weight=self.class_weight)
-            fit_in_batches(head, inputs, public.labels(), train, sweeps)
+            fit_in_batches(head, held(inputs), public.labels(), train, sweeps)
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 
@@ -143,9 +153,9 @@ class Hearsay(Method):
 
     def serve(self, session: Session, state: State) -> State:
         public = session.public
-        x = Scaling.restore(state, self.scale)(public.features())
+        x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()))
 
-        def known(hop: int, inputs: Tensor) -> nn.Module:
+        def known(hop: int, inputs: Rows) -> nn.Module:
             return restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
 
         beliefs, groups = Folds.restore(state, public).log_beliefs(x), int(state.get("groups", torch.tensor(1)))
@@ -161,27 +171,29 @@ class Hearsay(Method):
         return _GROUPS if session.plan.act("hop", Tally).scale <= _LITTLE_NOISE else 1
 
     def _listened(
-        self, session: Session, beliefs: Tensor, groups: int, head: Callable[[int, Tensor], nn.Module]
+        self, session: Session, beliefs: Tensor, groups: int, head: Callable[[int, Rows], nn.Module]
     ) -> Tensor:
         """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop."""
-        inputs, hear = standard(beliefs), self._channel(session, groups)
+        classes, hear = beliefs.shape[1], self._channel(session, groups)
+        inputs = Joined((alike(Mapped(beliefs, centred, classes)),))
         for hop in range(self.hops):
-            inputs = torch.cat([inputs, hear(told_by(session.public, beliefs))], dim=1)
-            beliefs = predicted(head(hop, inputs), inputs).log_softmax(dim=1)
+            inputs = Joined((*inputs.parts, *hear(beliefs)))
+            beliefs = _log_posteriors(head(hop, inputs), inputs)
         return beliefs
 
-    def _channel(self, session: Session, groups: int) -> Callable[[Tensor], Tensor]:
-        """From what every node tells, [n, c], to what every node makes of what it hears, [n, k]."""
+    def _channel(self, session: Session, groups: int) -> Callable[[Tensor], tuple[Rows, ...]]:
+        """From what is believed of every node, log posteriors [n, c], to what it hears: matrices side by side."""
         if self.channel == Channel.COUNTS:
             return partial(_counted, session, groups)
+        told = partial(told_by, session.public)
         if self.channel == Channel.SUMS:
-            return lambda beliefs: one_scale(session.release("hop", partial(messages, rows=self.said(beliefs))))
+            return lambda beliefs: (alike(session.release("hop", partial(messages, rows=self.said(told(beliefs))))),)
         act, nodes = session.plan.act("pairs", FlippedEdges), session.public.num_nodes
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MEAN_DEGREE * nodes / (2 if act.undirected else 1)
         answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
         graph = graph_of(answers, nodes, act.undirected)
-        return lambda beliefs: one_scale(neighbour_sum(graph, self.said(beliefs)).float())
+        return lambda beliefs: (alike(neighbour_sum(graph, self.said(told(beliefs))).float()),)
 
     def said(self, beliefs: Tensor) -> Tensor:
         """M of sums and pairs: what nodes tell, [n, c + 1], rows no longer than 1; beliefs: [n, c], in the simplex."""
@@ -201,27 +213,40 @@ class Hearsay(Method):
         return small, twice, replace(twice, channel="sums", degree=0.0), replace(twice, channel="pairs")
 
 
-def told_by(public: Public, beliefs: Tensor) -> Tensor:
-    """What every node is, as far as is known: its label if it trains, else its belief, [n, c]; beliefs: logarithms."""
-    beliefs = beliefs.exp()
-    beliefs[public.train] = one_hot(public.labels()[public.train], public.num_classes).to(beliefs.dtype)
-    return beliefs
+def _log_posteriors(head: nn.Module, inputs: Rows) -> Tensor:
+    """What a trained head makes of rows [n, k], [n, c]."""
+    return in_blocks(inputs.shape[0], lambda part: predicted(head, inputs[part]).log_softmax(dim=1))
 
 
-def _counted(session: Session, groups: int, beliefs: Tensor) -> Tensor:
-    """Noisy counts of neighbours by class as they are, their total, and their logarithms, [n, 2 c + 1].
+def told_by(public: Public, beliefs: Tensor, part: slice = slice(None)) -> Tensor:
+    """What every node is, as far as is known: its label if it trains, else its belief, [n, c]; beliefs: logarithms.
 
-    With groups > 1 a node says its class and its id modulo groups, and labels of alike nodes are heard, [n, 3 c + 1].
+    part: of these nodes only, [m, c].
+    """
+    told, train = beliefs[part].exp(), public.train[part]
+    told[train] = one_hot(public.labels()[part][train], public.num_classes).to(told.dtype)
+    return told
+
+
+def _counted(session: Session, groups: int, beliefs: Tensor) -> tuple[Rows, ...]:
+    """Noisy counts of neighbours by class as they are, [n, c], their total, [n, 1], and their logarithms, [n, c].
+
+    With groups > 1 a node says its class and its id modulo groups, and labels of alike nodes are heard, [n, c] more.
     """
     nodes, classes = beliefs.shape
-    said = beliefs.argmax(dim=1) * groups + torch.arange(nodes) % groups
+    named = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1))
+    said = named * groups + torch.arange(nodes) % groups
     query = partial(cluster_degrees, clusters=said, count=classes * groups)
     parts = session.release("hop", query).reshape(nodes, classes, groups).float()
-    scale, counts = session.plan.act("hop", Tally).scale, parts.sum(dim=2)
+    scale, counts = session.plan.act("hop", Tally).scale, parts.sum(dim=2) if groups > 1 else parts[:, :, 0]
     spread = scale * math.sqrt(groups)
-    heard = [standard(counts), one_scale(counts.sum(dim=1, keepdim=True)), log_counts(counts, spread)]
+    heard = [
+        alike(Mapped(counts, centred, classes)),
+        alike(Mapped(counts, lambda some: some.sum(dim=1, keepdim=True), 1)),
+        alike(Mapped(counts, lambda some: centred(logs_of(some, spread)), classes)),
+    ]
     if groups > 1:
         rows, public = torch.log(1 + scale + parts.clamp(min=0)).flatten(1), session.public
         rows = rows - rows.mean(dim=0)
         heard.append(standard(labels_of_alike(rows, public.labels(), public.train, classes)))
-    return torch.cat(heard, dim=1)
+    return tuple(heard)

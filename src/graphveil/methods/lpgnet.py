@@ -29,6 +29,8 @@ class LpgNet(EncoderMethod):
     two-sided geometric noise of scale `noise`. The last network predicts. Only the counts read edges.
     """
 
+    on_gpu = True
+
     refuses = NO_NODES
 
     levels: int = 1
@@ -44,6 +46,9 @@ class LpgNet(EncoderMethod):
         # An undirected edge is counted at both of its ends. The authors charge that too: both readings agree.
         act = Tally(noise, marks=2 if adjacency.undirected else 1)
         return Plan(adjacency, reading, (Step("counts", act, act.curve(1), self.levels, why="docs/methods/lpgnet.md"),))
+
+    def counts_in_parts(self) -> bool:
+        return True
 
     def fit(self, session: Session) -> State:
         public = session.public

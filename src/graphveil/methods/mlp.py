@@ -25,6 +25,8 @@ from graphveil.privacy.session import Session
 class Mlp(Network):
     """relu(X W1) W2. Under EDGE the plan is empty; under any other unit it exposes features and labels."""
 
+    on_gpu = True
+
     units = frozenset(Unit)
     reads = PredictionReads.OWN_FEATURES
 

@@ -92,12 +92,12 @@ class Ndp(SubgraphMethod):
     def _query(self, sealed: Sealed, batch: Tensor, weights: list[Tensor]) -> Contributions:
         arcs = sealed.derived("capped arcs", self._capped)
         centres = sealed.public.train.nonzero().flatten()[batch]
-        return self.gradients(sealed, neighbourhoods(arcs, centres.numpy(), self.layers), weights)
+        return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights)
 
     def _capped(self, sealed: Sealed) -> Csr:
         """Arcs into training nodes, at most `cap` of every node, by a rule that is stable under the unit."""
         public = sealed.public
-        train = public.train.numpy()
+        train = public.train.cpu().numpy()
         arcs = arcs_between(sealed.adj, train | self.transductive, train)
         if public.adj is not None:
             return cap_out_arcs(arcs, self.cap, self.arc_seed)

@@ -56,6 +56,8 @@ class PrivGraph(ReleasedGraph):
     rest is for degrees and counts.
     """
 
+    on_gpu = False
+
     network: str = "sage"
     communities: Annotated[str, Communities] = "public"
     """Where communities start. public: what perceptrons make of the features; louvain: a noisy graph of super-nodes."""

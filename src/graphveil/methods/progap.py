@@ -28,6 +28,8 @@ class ProGap(EncoderMethod):
     knowledge; the last one predicts.
     """
 
+    on_gpu = True
+
     refuses = NO_NODES
 
     stages: int = 2

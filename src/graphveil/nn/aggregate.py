@@ -7,7 +7,8 @@ that rounding stays far below the noise grid of the secure source.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from graphveil.core import Floats
 from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.device_arcs import blocks_of
 
 _ONES: Floats = np.empty(0)
 """No weights, no factors."""
@@ -69,8 +71,53 @@ def _cuts(indptr: Ids) -> Ids:
     return cuts
 
 
+def neighbour_counts(indptr: Tensor, indices: Tensor, said: Tensor, count: int) -> Tensor:
+    """How many neighbours of every node say each of `count` things, int64 [n count]; said: int64 [n]. For GPUs.
+
+    Whole numbers, so that the order in which they are added does not matter. indptr, indices: arcs by target.
+    """
+    counts = torch.zeros(len(said) * count, dtype=torch.int64, device=said.device)
+    if (kernel := _counting(said.device)) is not None:
+        kernel.count(indptr, indices, said.to(torch.uint8 if count <= 256 else torch.int32), count, counts)
+        return counts
+    for _, sources, targets in blocks_of(indptr, indices):
+        cells = targets.mul_(count).add_(said[sources])
+        counts.scatter_add_(0, cells, torch.ones_like(cells))
+    return counts
+
+
+@cache
+def _counting(device: torch.device) -> ModuleType | None:
+    """Triton's kernel, where there are a GPU and Triton."""
+    if device.type != "cuda":
+        return None
+    try:
+        from graphveil.nn import aggregate_triton
+    except ImportError:
+        return None
+    return aggregate_triton
+
+
+def _sum_there(adj: Csr, rows: Tensor, factors: Floats) -> Tensor:
+    """`neighbour_sum` on the device of `rows`: a block of arcs at a time, summed in float64."""
+    scaled = rows.detach().double()
+    if len(factors):
+        weights = torch.from_numpy(factors).to(rows.device)[:, None]
+        scaled = torch.where(weights == 0, 0.0, scaled * weights)
+    out = torch.zeros(adj.num_nodes, rows.shape[1], dtype=torch.float64, device=rows.device)
+    for _, sources, targets in blocks_of(*adj.on(rows.device), max(1, _ENTRIES // max(rows.shape[1], 1))):
+        out.index_add_(0, targets, scaled[sources])
+    return out
+
+
+_ENTRIES = 1 << 27
+"""Numbers that are gathered at a time on a GPU, 1 GB."""
+
+
 def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
     """A diag(factors) rows, float64 [n, d]; factors: [n], or empty for ones."""
+    if rows.device.type != "cpu":
+        return _sum_there(adj, rows, factors)
     source = np.ascontiguousarray(rows.detach().cpu().numpy())
     out = np.empty((adj.num_nodes, source.shape[1]))
     spmm(adj.indptr, adj.indices, _ONES, factors, source, _cuts(adj.indptr), out)
@@ -79,15 +126,17 @@ def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
 
 def clip_factors(rows: Tensor, clip: float) -> Floats:
     """What scales each row down to length at most `clip`, float64 [n]; 0 for rows that are not finite."""
-    source = rows.detach().cpu().numpy()
-    lengths = np.empty(len(source))
-    _lengths(source, lengths)
+    if rows.device.type == "cpu":
+        lengths = np.empty(len(rows))
+        _lengths(rows.detach().numpy(), lengths)
+    else:
+        lengths = torch.linalg.vector_norm(rows.detach(), dim=1, dtype=torch.float64).cpu().numpy()
     return np.where(np.isfinite(lengths), clip / np.maximum(lengths, clip), 0.0)
 
 
 def clip_rows(rows: Tensor, clip: float) -> Tensor:
     """Each row scaled down to length at most `clip`; rows that are not finite become zero."""
-    factors = torch.from_numpy(clip_factors(rows, clip)).to(rows.dtype)[:, None]
+    factors = torch.from_numpy(clip_factors(rows, clip)).to(rows)[:, None]
     clipped = rows * factors
     # 0 * inf is nan.
     return clipped.masked_fill_(factors == 0, 0.0)
@@ -150,13 +199,23 @@ class Operator:
 
     def scattered(self, rows: Tensor, transposed: bool) -> Tensor:
         """S rows or S^T rows from torch operations alone, on the rows' device."""
-        count = len(self.indptr) - 1
-        targets = torch.from_numpy(np.repeat(np.arange(count), np.diff(self.indptr))).to(rows.device)
-        sources = torch.from_numpy(self.indices).to(rows.device)
+        count, (targets, sources, weights) = len(self.indptr) - 1, self._on(rows.device, rows.dtype)
         if transposed:
             targets, sources, count = sources, targets, self.columns
-        weights = torch.from_numpy(self.weights).to(rows.device, rows.dtype)
-        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights[:, None])
+        return rows.new_zeros(count, rows.shape[1]).index_add_(0, targets, rows[sources] * weights)
+
+    def _on(self, device: torch.device, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Targets [a], sources [a] and weights [a, 1] on `device`, sent there once."""
+        if (device, kind) not in self._sent:
+            pointers, sources = torch.from_numpy(self.indptr).to(device), torch.from_numpy(self.indices).to(device)
+            places = torch.arange(len(self.indptr) - 1, device=device)
+            targets = places.repeat_interleave(pointers.diff(), output_size=len(sources))
+            self._sent[device, kind] = targets, sources, torch.from_numpy(self.weights).to(device, kind)[:, None]
+        return self._sent[device, kind]
+
+    @cached_property
+    def _sent(self) -> dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]]:
+        return {}
 
 
 class _Propagate(torch.autograd.Function):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import InvalidInput, State, parse
+from graphveil.nn.rows import Mapped, Rows, column_deviations, column_means, deviation
 
 
 class Scale(StrEnum):
@@ -36,13 +37,17 @@ def unit_rows(x: Tensor) -> Tensor:
 
 def one_scale(rows: Tensor) -> Tensor:
     """All entries divided by their common standard deviation, [n, k]: long rows stay longer than short ones."""
-    # A single entry has no deviation but 0.
-    return rows / rows.std(correction=min(1, rows.numel() - 1)).clamp(min=1e-6)
+    return rows / deviation(rows)
+
+
+def centred(scores: Tensor) -> Tensor:
+    """Rows less their own mean, [n, c]."""
+    return scores - scores.mean(dim=1, keepdim=True)
 
 
 def standard(scores: Tensor) -> Tensor:
     """Rows less their mean, on one common scale, [n, c]."""
-    return one_scale(scores - scores.mean(dim=1, keepdim=True))
+    return one_scale(centred(scores))
 
 
 def by_record(x: Tensor, scale: Scale | str) -> Tensor:
@@ -68,17 +73,16 @@ class Scaling:
     factor: Tensor
 
     @classmethod
-    def fit(cls, x: Tensor, scale: Scale | str) -> Scaling:
+    def fit(cls, x: Rows, scale: Scale | str) -> Scaling:
         """Column means [d] and factors [d] of `x` [n, d]; neutral for the record-wise ways."""
         how = parse(Scale, scale, "scale")
         shift, factor = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
         if how is Scale.SHIFTED:
-            units = unit_rows(x)
-            shift = units.mean(dim=0)
-            factor = (1 / units.sub_(shift).std().clamp(min=1e-6)).expand(x.shape[1]).clone()
+            units = Mapped(x, unit_rows, x.shape[1])
+            shift = column_means(units)
+            factor = (1 / deviation(Mapped(units, lambda rows: rows - shift, x.shape[1]))).expand(x.shape[1]).clone()
         elif how is Scale.COLUMNS:
-            # A single row has no deviation but 0.
-            shift, factor = x.mean(dim=0), 1 / x.std(dim=0, correction=min(1, len(x) - 1)).clamp(min=1e-6)
+            shift, factor = column_means(x), 1 / column_deviations(x)
         return cls(how, shift, factor)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -89,6 +93,10 @@ class Scaling:
         if self.how is Scale.COLUMNS:
             return (x - self.shift) * self.factor
         return by_record(x, self.how)
+
+    def rows(self, x: Rows) -> Rows:
+        """Scaled features [n, d], made as they are read."""
+        return Mapped(x, self, x.shape[1])
 
     def state(self) -> State:
         """The statistics, to be released with the model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -12,8 +12,10 @@ from torch.nn.functional import nll_loss
 
 from graphveil.core import State
 from graphveil.graph.sealing import Public
-from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
+from graphveil.nn.fit import MANY, VAST, ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
+from graphveil.nn.rows import WHOLE, Rows, in_blocks
+from graphveil.runtime.chance import Chance
 
 
 class MlpEnsemble(nn.Module):
@@ -28,9 +30,11 @@ class MlpEnsemble(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [b, count, c] of x [b, count, d]. Input dropout silences whole columns: see `Perceptron`."""
-        kept = self.input_dropout(torch.ones(*self.inner.shape[:2], 1))
-        h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), self.inner * kept)
-        return torch.baddbmm(self.outer_bias, self.dropout(torch.relu(h)), self.outer).transpose(0, 1)
+        inner = self.inner
+        if self.input_dropout.silenced:
+            inner = inner * self.input_dropout(torch.ones(*inner.shape[:2], 1))
+        h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), inner)
+        return torch.baddbmm(self.outer_bias, self.dropout.of_relu(h), self.outer).transpose(0, 1)
 
     def log_posteriors(self, x: Tensor) -> Tensor:
         """What every perceptron says of every row, [count, n, c], for x [n, d]."""
@@ -59,6 +63,10 @@ class _Habit:
 _HABITS = (_Habit(0.5, 0.2, 10), _Habit(0.2, 0.0, 20))
 
 
+_TRIED = 512
+"""Steps that compare habits among many rows."""
+
+
 @dataclass(frozen=True, eq=False)
 class Folds:
     """Networks of which each left one part of the training nodes out; parts: int64 [n], -1 outside training."""
@@ -67,41 +75,52 @@ class Folds:
     parts: Tensor
 
     @classmethod
-    def fit(cls, x: Tensor, public: Public, folds: int, hidden: int, class_weight: str = "equal") -> Self:
+    def fit(cls, x: Rows, public: Public, folds: int, hidden: int, class_weight: str = "equal") -> Self:
         """Train on scaled features x [n, d]; the habit is the one with the least loss on the first part left out."""
         train, y = public.train.nonzero().ravel(), public.labels()
         folds = min(folds, len(train))
-        parts = torch.full((len(x),), -1)
-        parts[train] = torch.randperm(len(train)) % folds
+        parts = torch.full((x.shape[0],), -1)
+        parts[train] = _dealt(len(train), folds, train.device)
 
-        def ensemble(left_out: range, habit: _Habit) -> MlpEnsemble:
+        # Among many rows a short training tells which habit is the better one.
+        tried = _TRIED if len(train) * (folds - 1) // max(folds, 1) > MANY else None
+
+        def ensemble(left_out: range, habit: _Habit, most: int | None = None) -> MlpEnsemble:
             made = MlpEnsemble(
                 len(left_out), (x.shape[1], hidden, public.num_classes), habit.dropout, habit.input_dropout
             )
             # A single training node leaves nothing to learn from but itself.
             seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
             least = min(len(rows) for rows in seen)
-            rows = torch.stack([rows[torch.randperm(len(rows))[:least]] for rows in seen], dim=1)
-            fit_in_batches(made, x, y, rows, Sweeps(habit.passes, class_weight=class_weight))
+            rows = torch.stack([_some(rows, least) for rows in seen], dim=1)
+            sweeps = Sweeps(habit.passes, class_weight=class_weight)
+            fit_in_batches(made, x, y, rows, sweeps if most is None else replace(sweeps, most=most))
             return made
 
         def loss(candidate: MlpEnsemble) -> float:
-            out = parts == 0
-            said, counted = candidate.log_posteriors(x[out])[0], ClassWeight(class_weight).of(y[out])
+            # So many are enough to compare two habits.
+            out = (parts == 0).nonzero().ravel()[:WHOLE]
+            said, counts = candidate.log_posteriors(x[out])[0], ClassWeight(class_weight).of(y[out])
             return float(
-                nll_loss(said, y[out]) if counted is None else nll_loss(said, y[out], reduction="none") @ counted
+                nll_loss(said, y[out]) if counts is None else nll_loss(said, y[out], reduction="none") @ counts
             )
 
-        first = {habit: ensemble(range(1), habit) for habit in _HABITS}
+        first = {habit: ensemble(range(1), habit, tried) for habit in _HABITS}
         best = min(first, key=lambda habit: loss(first[habit]))
+        if tried is not None:
+            return cls((ensemble(range(folds), best),), parts)
         rest = (ensemble(range(1, folds), best),) if folds > 1 else ()
         return cls((first[best], *rest), parts)
 
-    def log_beliefs(self, x: Tensor) -> Tensor:
+    def log_beliefs(self, x: Rows) -> Tensor:
         """Log posteriors [n, c]: a training node asks the network that left it out, every other node asks all."""
+        return in_blocks(x.shape[0], lambda part: self._beliefs_of(x[part], self.parts[part]))
+
+    def _beliefs_of(self, x: Tensor, parts: Tensor) -> Tensor:
+        """Those of a block of nodes, [b, c]; parts: int64 [b]."""
         scores = torch.cat([ensemble.log_posteriors(x) for ensemble in self.ensembles])
-        own = scores[self.parts.clamp(min=0), torch.arange(len(x))]
-        return torch.where(self.parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
+        own = scores[parts.clamp(min=0), torch.arange(len(x))]
+        return torch.where(parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
 
     def state(self) -> State:
         """Weights by name."""
@@ -117,8 +136,20 @@ class Folds:
         return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
 
 
+def _dealt(count: int, folds: int, device: torch.device) -> Tensor:
+    """A part for each of `count` nodes, int64 [count]: as many of every one, or each by itself if they are vast."""
+    if count <= VAST:
+        return torch.randperm(count) % folds
+    return Chance.drawn(device).below(count, folds)
+
+
+def _some(rows: Tensor, least: int) -> Tensor:
+    """`least` of the rows, in any order where the order tells something: of a vast number batches are drawn anyway."""
+    return rows[torch.randperm(len(rows))[:least]] if len(rows) <= VAST else rows[:least]
+
+
 def cross_fitted(
-    x: Tensor, public: Public, scale: str, folds: int = 5, hidden: int = 128, class_weight: str = "equal"
+    x: Rows, public: Public, scale: str, folds: int = 5, hidden: int = 128, class_weight: str = "equal"
 ) -> Folds:
     """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
     name = f"folds {folds} {hidden} {scale} {class_weight}"

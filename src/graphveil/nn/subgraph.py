@@ -28,7 +28,7 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from graphveil.graph.arcs import Ids
 from graphveil.nn.clipping import lengths_of
@@ -186,19 +186,32 @@ def _kept(rows: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask[:, None], rows, 0.0)
 
 
+_ON_GPU = 4096
+"""Rows of a block on a GPU, where all blocks are multiplied at once."""
+
+
 def _blocks(rows: Tensor) -> tuple[Tensor, ...]:
-    """Few enough rows at a time that their float64 copies stay in a processor's cache, or fill an accelerator."""
-    return torch.split(rows, 512 if rows.device.type == "cpu" else 4096)
+    """Few enough rows at a time that their float64 copies stay in a processor's cache."""
+    return torch.split(rows, 512)
+
+
+def _stacked(rows: Tensor) -> Tensor:
+    """float64 [blocks, _ON_GPU, b] of rows [m, b], filled up with zeros."""
+    fill = -len(rows) % _ON_GPU
+    return pad(rows.double(), (0, 0, 0, fill)).view(-1, _ON_GPU, rows.shape[1])
 
 
 def _lengths(rows: Tensor) -> Tensor:
     """Length of each row, float64 [m]; by blocks, because torch copies to float64 first."""
-    return torch.cat([lengths_of(block) for block in _blocks(rows)])
+    # A GPU converts as it reads.
+    return lengths_of(rows) if rows.device.type != "cpu" else torch.cat([lengths_of(block) for block in _blocks(rows)])
 
 
 def _product(inputs: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
     """Sum over rows of weights[i] * inputs[i] (x) signals[i], flat float64 [a b]."""
-    total = torch.zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64, device=inputs.device)
+    if inputs.device.type != "cpu":
+        return torch.bmm(_stacked(signals * weights[:, None]).mT, _stacked(inputs)).sum(dim=0).T.flatten()
+    total = torch.zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64)
     for a, b, weight in zip(*map(_blocks, (inputs, signals, weights)), strict=True):
         # The narrow factor goes first: twice as fast as a.T @ b.
         total.addmm_((b.double() * weight[:, None]).T, a.double())
@@ -237,18 +250,24 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:
-    """The same from batched products over subgraphs with equally many rows, on the rows' device."""
-    sizes = np.diff(rows.ptr)
+    """The same from batched products over subgraphs of about as many rows, filled up with zeros, on their device."""
+    sizes, width = np.diff(rows.ptr), rows.inputs.shape[1]
     squares, terms = rows.inputs.new_zeros(2, len(sizes), dtype=torch.float64)
-    for size in np.unique(sizes[sizes > 0]):
-        # 16M numbers at a time bound the float64 copies.
-        step = max(1, 2**24 // int(size * rows.inputs.shape[1]))
-        who = np.flatnonzero(sizes == size)
-        for part in np.split(who, range(step, len(who), step)):
-            at = torch.from_numpy(part).to(squares.device)
-            members = torch.from_numpy(rows.ptr[part][:, None] + np.arange(size)).to(squares.device)
-            a, b = rows.inputs[members].double(), rows.signals[members].double()
+    lengths = np.maximum(sizes, 1)
+    # By powers of two from eight on: a GPU minds empty products less than many small ones.
+    steps = 1 << np.maximum(np.ceil(np.log2(lengths)).astype(np.int64), 3)
+    for size in np.unique(steps):
+        # 64M numbers at a time bound the float64 copies.
+        most = max(1, 2**26 // int(size * width))
+        who = np.flatnonzero(steps == size)
+        for part in np.split(who, range(most, len(who), most)):
+            at = torch.from_numpy(np.stack([part, rows.ptr[part], sizes[part]])).to(squares.device)
+            place = torch.arange(int(size), device=squares.device)
+            members = (at[1][:, None] + place).clamp(max=len(rows.inputs) - 1)
+            there = (place < at[2][:, None])[:, :, None]
+            a = torch.where(there, rows.inputs[members], 0.0).double()
+            b = torch.where(there, rows.signals[members], 0.0).double()
             products = torch.bmm(a, a.mT) * torch.bmm(b, b.mT)
-            squares[at] = products.sum(dim=(1, 2))
-            terms[at] = products.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)
+            squares[at[0]] = products.sum(dim=(1, 2))
+            terms[at[0]] = products.diagonal(dim1=1, dim2=2).sqrt().sum(dim=1)
     return squares, terms

@@ -6,11 +6,14 @@ no maintained library offers fast vectorised Gaussians from a cryptographic stre
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import ClassVar, NoReturn
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats, GraphveilError, InvalidInput, Source, Unsupported
+from graphveil.privacy import cipher, elementary
 from graphveil.runtime.distributed import crew, sent
 
 _GRID_BITS = 26
@@ -33,8 +37,7 @@ _TURN, _TURNS = 53 * math.log(2), 40
 _BLOCK = 1 << 20
 """Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
 
-_LIFE = 1 << 36
-"""Bytes drawn under one key. ChaCha20 counts blocks of 64 bytes with 32 bits: beyond 2^38 the stream would repeat."""
+_CPU = torch.device("cpu")
 
 _forks = 0
 """How many forks lie between the first process and this one."""
@@ -71,6 +74,17 @@ class Stream(Source, ABC):
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
         """`total + scale * noise`; `slack` times the grid bounds what rounding adds to a unit move."""
 
+    def begin(self) -> None:
+        """A release begins. What one release draws says nothing about what another one does."""
+
+    def handed(self, uniforms: int) -> Source:  # noqa: ARG002
+        """A source of the next `uniforms` uniforms alone, for whoever makes some rows of this release elsewhere.
+
+        It can be sent, and every copy of it draws the same: rows that are made again get the noise they had. This
+        source goes on behind them.
+        """
+        raise Unsupported("this source's draws cannot be handed to another process")
+
     def laplace(self, count: int) -> Floats:
         """`count` independent standard Laplace draws: an exponential with a random sign."""
         return np.asarray(np.where(self.uniform(count) < 0.5, 1.0, -1.0) * np.log(self.uniform(count)))
@@ -83,6 +97,13 @@ class Stream(Source, ABC):
     def coins(self, count: int, rate: float) -> Tensor:
         """`count` independent coins that come up True with probability `rate`, bool [count]."""
         return torch.from_numpy(self.uniform(count) < rate)
+
+    def digits(self, count: int, chances: Sequence[float], device: torch.device = _CPU) -> Tensor:
+        """`count` whole numbers whose binary digit j is 1 with chance j, independently, int64 [count] on `device`."""
+        drawn = torch.zeros(count, dtype=torch.int64, device=_CPU)
+        for place, chance in enumerate(chances):
+            drawn += self.coins(count, chance).to(torch.int64) << place
+        return drawn.to(device)
 
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         """How many coins of probability `rate` < 1 fail before one comes up, int64 [count], by inversion.
@@ -126,12 +147,16 @@ class Stream(Source, ABC):
         """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
         flat, slack = total.detach().reshape(-1), math.sqrt(total.numel()) / unit
         _grid(std, slack)
-        noisy = torch.empty(flat.shape, dtype=torch.float32)
+        noisy = torch.empty(flat.shape, dtype=torch.float32, device=total.device)
         # In blocks, because draws and their grid take many times the memory of what they are added to.
         for first in range(0, len(flat), _BLOCK):
-            part = _finite(flat[first : first + _BLOCK])
-            noisy[first : first + _BLOCK] = torch.from_numpy(self._join(part, self.normal(part.size), std, slack))
-        return noisy.reshape(total.shape).to(total.device)
+            noisy[first : first + _BLOCK] = self._with_normals(flat[first : first + _BLOCK], std, slack)
+        return noisy.reshape(total.shape)
+
+    def _with_normals(self, part: Tensor, std: float, slack: float) -> Tensor:
+        """`_join` of a block and normal noise, float64 like it."""
+        flat = _finite(part)
+        return torch.from_numpy(self._join(flat, self.normal(flat.size), std, slack))
 
     def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:
         """`total` plus Laplace(scale) on every entry; `unit` is the smallest L1 move that is charged."""
@@ -158,8 +183,13 @@ def _grid(scale: float, slack: float) -> tuple[float, float]:
 
 
 def _finite(total: Tensor) -> Floats:
-    flat = total.detach().to(torch.float64).cpu().numpy().ravel()
-    if not np.isfinite(flat).all():
+    return _finite_tensor(total).cpu().numpy()
+
+
+def _finite_tensor(total: Tensor) -> Tensor:
+    """`total` as float64 [k], where it is."""
+    flat = total.detach().reshape(-1).to(torch.float64)
+    if not bool(flat.isfinite().all()):
         raise GraphveilError("the bounded sum is not finite; a mechanism must bound before it perturbs")
     return flat
 
@@ -176,6 +206,12 @@ class Seeded(Stream):
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x5EED])))
 
+    def handed(self, uniforms: int) -> Source:
+        part = copy.deepcopy(self)
+        # A uniform takes one step of the generator.
+        self._generator.bit_generator.advance(uniforms)  # type: ignore[attr-defined]  # PCG64 has it
+        return part
+
     def uniform(self, count: int) -> Floats:
         return np.maximum(self._generator.random(count), 2.0**-54)
 
@@ -190,30 +226,31 @@ class Seeded(Stream):
 
 
 class _Keystream(threading.local):
-    """ChaCha20 under a key of its own in every thread and process: no two of them ever draw the same bytes.
+    """ChaCha20 under a key of its own in every thread and process: no two of them ever draw the same words.
 
     A fork copies the key with the memory, so the child takes a fresh one before it draws. Threads share nothing, so
     there is no lock that a fork could copy while it is held.
     """
 
     def __init__(self) -> None:
-        self._renew()
+        self.renew()
 
-    def update(self, zeros: bytes) -> bytes:
-        """The next bytes of the stream, as many as there are zeros."""
+    def renew(self) -> None:
+        """Go on under a fresh key, from its first word; no key is used twice."""
+        self._key, self._next = os.urandom(32), 0
+        self._owner = (os.getpid(), _forks)
+
+    def taken(self, count: int) -> tuple[bytes, int]:
+        """The key, and the first of the next `count` words of its stream, which nobody else is given."""
         # Two nets: processes are told apart by number, and where numbers come again, by the forks between them.
-        if self._owner != (os.getpid(), _forks) or self._left < len(zeros):
-            self._renew()
-        self._left -= len(zeros)
-        return self._cipher.update(zeros)
+        if self._owner != (os.getpid(), _forks):
+            self.renew()
+        first, self._next = self._next, self._next + count
+        return self._key, first
 
-    def _renew(self) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-
-        # The nonce begins with the counter, which starts at zero so that the key lasts; no key is used twice.
-        self._cipher = Cipher(ChaCha20(os.urandom(32), bytes(16)), mode=None).encryptor()
-        self._owner, self._left = (os.getpid(), _forks), _LIFE
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next words of the stream."""
+        return cipher.words(*self.taken(count), count)
 
 
 class Secure(Stream):
@@ -229,7 +266,9 @@ class Secure(Stream):
     the tails of the noise (about one Laplace draw in 10^8) would be coarser than the grid, and an output
     there would be possible under one of two neighbouring sums only.
 
-    Threads may share it and processes may fork: each goes on under a key of its own. It cannot be copied or pickled.
+    Every release has a key of its own, and a draw is a function of that key and its place in the release, whatever
+    device makes it (`cipher`, `elementary`). Threads may share it and processes may fork: each goes on under a key of
+    its own. It cannot be copied or pickled.
     A machine that is restored from a snapshot repeats its memory, and with it the noise: out of scope.
     """
 
@@ -239,47 +278,137 @@ class Secure(Stream):
     def __init__(self) -> None:
         self._stream = _Keystream()
 
-    def __reduce__(self) -> NoReturn:
+    def __reduce__(self) -> tuple[Any, ...]:
         raise Unsupported(
             "a cryptographic source cannot be copied or sent: both would draw the same noise; make another"
         )
 
+    def begin(self) -> None:
+        self._stream.renew()
+
+    def handed(self, uniforms: int) -> Source:
+        return _Part(*self._stream.taken(2 * uniforms), 2 * uniforms)
+
     def uniform(self, count: int) -> Floats:
-        words = np.frombuffer(self._stream.update(bytes(16 * count)), dtype=np.uint64).reshape(2, count)
-        high, low = (words >> np.uint64(11)).astype(np.float64)
-        return np.asarray(np.minimum((high + (low + 0.5) * 2.0**-53) * 2.0**-53, 1 - 2.0**-53))
+        return _uniform_of(torch.from_numpy(self._stream.words(2 * count).view(np.int64))).numpy()
+
+    def _uniform_on(self, count: int, device: torch.device) -> Tensor:
+        """`uniform`, float64 [count], made on `device`: the same numbers from the same words."""
+        if device.type == "cpu":
+            return torch.from_numpy(self.uniform(count))
+        return _uniform_of(cipher.words_on(*self._stream.taken(2 * count), 2 * count, device))
 
     def normal(self, count: int) -> Floats:
-        half = (count + 1) // 2
-        radius = np.sqrt(2 * self._exponential(half))
-        angle = 2 * np.pi * self.uniform(half)
-        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+        return self._normal_on(count, _CPU).numpy()
 
-    def _exponential(self, count: int) -> Floats:
+    def _normal_on(self, count: int, device: torch.device) -> Tensor:
+        """Standard normal draws (Box & Muller 1958), float64 [count], made on `device`."""
+        half = (count + 1) // 2
+        radius = (2 * self._exponential(half, device)).sqrt()
+        cosine, sine = elementary.cos_sin_of_turns(self._uniform_on(half, device))
+        return torch.cat([radius * cosine, radius * sine])[:count]
+
+    def _exponential(self, count: int, device: torch.device = _CPU) -> Tensor:
         """Standard exponential draws with a far tail: beyond 53 ln 2 a draw starts anew, for it has no memory.
 
         Normal noise that ended at 12 deviations could not hide a move of as many.
         """
-        drawn = -np.log(self.uniform(count))
+        drawn = -elementary.log(self._uniform_on(count, device))
         for turn in range(1, _TURNS + 1):
-            rare = np.flatnonzero(drawn > turn * _TURN)
+            rare = (drawn > turn * _TURN).nonzero().ravel()
             if not len(rare):
                 break
-            drawn[rare] = turn * _TURN - np.log(self.uniform(len(rare)))
+            drawn[rare] = turn * _TURN - elementary.log(self._uniform_on(len(rare), device))
+        return drawn
+
+    def laplace(self, count: int) -> Floats:
+        signs = np.where(self.uniform(count) < 0.5, 1.0, -1.0)
+        return np.asarray(signs * elementary.log(torch.from_numpy(self.uniform(count))).numpy())
+
+    def digits(self, count: int, chances: Sequence[float], device: torch.device = _CPU) -> Tensor:
+        if device.type == "cpu":
+            return super().digits(count, chances)
+        gpu, (key, first) = cipher.kernels(device), self._stream.taken(2 * count * len(chances))
+        if gpu is not None and first % 8 == 0 and count % 8 == 0:
+            drawn = torch.empty(count, dtype=torch.int64, device=device)
+            gpu.digits(key, first // 8, torch.tensor(chances, dtype=torch.float64, device=device), drawn)
+            return drawn
+        drawn = torch.zeros(count, dtype=torch.int64, device=device)
+        for place, chance in enumerate(chances):
+            words = cipher.words_on(key, first + 2 * count * place, 2 * count, device)
+            drawn += (_uniform_of(words) < chance).to(torch.int64) << place
         return drawn
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        return np.frombuffer(self._stream.update(bytes(8 * count)), dtype=np.uint64)
+        return self._stream.words(count)
 
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
-        if scale == 0.0:
-            return total
-        grid, wide = _grid(scale, slack)
-        # Beyond 2^52 grid steps a double has no room for the grid. Saturating moves no two sums apart,
-        # whereas an error would tell which of them it was.
-        steps = np.clip(total / grid, -(2.0**52), 2.0**52)
-        units = np.rint(steps).astype(np.int64) + np.rint(wide * noise / grid).astype(np.int64)
-        return units.astype(np.float64) * grid
+        return _on_grid(torch.from_numpy(total), torch.from_numpy(noise), scale, slack).numpy()
+
+    def _with_normals(self, part: Tensor, std: float, slack: float) -> Tensor:
+        if part.device.type == "cpu":
+            return super()._with_normals(part, std, slack)
+        return _on_grid(_finite_tensor(part), self._normal_on(len(part), part.device), std, slack)
+
+
+def _uniform_of(words: Tensor) -> Tensor:
+    """Uniforms, float64 [k], of int64 [2 k]: the high digits of all of them, then the low ones."""
+    high, low = ((words >> 11) & ((1 << 53) - 1)).to(torch.float64).view(2, -1)
+    made: Tensor = (high + (low + 0.5) * 2.0**-53) * 2.0**-53
+    return made.clamp(max=1 - 2.0**-53)
+
+
+def _on_grid(total: Tensor, noise: Tensor, scale: float, slack: float) -> Tensor:
+    """`total` and widened `noise` rounded to the grid and added there, float64 [k]."""
+    if scale == 0.0:
+        return total
+    grid, wide = _grid(scale, slack)
+    # Beyond 2^52 grid steps a double has no room for the grid. Saturating moves no two sums apart,
+    # whereas an error would tell which of them it was. Quotients by a power of two are exact on every device.
+    steps = (total / grid).clamp(-(2.0**52), 2.0**52)
+    units: Tensor = steps.round().to(torch.int64) + (wide * noise / grid).round().to(torch.int64)
+    return units.to(torch.float64) * grid
+
+
+@dataclass
+class _Range:
+    """Some words of one key's stream, in their order, and no others."""
+
+    key: bytes = field(repr=False)
+    first: int
+    left: int
+
+    def taken(self, count: int) -> tuple[bytes, int]:
+        """See `_Keystream.taken`; words of others are refused."""
+        if count > self.left:
+            raise GraphveilError(f"{count} words were asked for, and {self.left} were handed out")
+        first, self.first, self.left = self.first, self.first + count, self.left - count
+        return self.key, first
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next words."""
+        return cipher.words(*self.taken(count), count)
+
+
+class _Part(Secure):
+    """The draws of some rows of one release, from its key and their place: `Secure.handed`.
+
+    Unlike its parent it can be sent. Whoever holds the key can make this release's noise, so it stays inside the walls.
+    """
+
+    def __init__(self, key: bytes, first: int, words: int) -> None:
+        self._whole = (key, first, words)
+        self._stream = _Range(key, first, words)  # type: ignore[assignment]
+
+    def begin(self) -> None:
+        raise Unsupported("a part of a release is no release")
+
+    def handed(self, uniforms: int) -> Source:
+        raise Unsupported(f"a part cannot hand on {uniforms} draws")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # From its first word, wherever it stands: rows that are made again get the noise they had.
+        return _Part, self._whole
 
 
 def common(source: Stream) -> Stream:
@@ -295,6 +424,10 @@ class _Common(Stream):
 
     def __init__(self, source: Stream) -> None:
         self._source = source
+
+    def begin(self) -> None:
+        if crew().first:
+            self._source.begin()
 
     def uniform(self, count: int) -> Floats:
         return sent(count, lambda: self._source.uniform(count))

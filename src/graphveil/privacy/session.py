@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
@@ -42,6 +43,7 @@ class Session:
             raise Overspent(
                 f"step {name!r} was planned {step.times} time(s), of which {left} are left; {count} were asked"
             )
+        self._source.begin()
         self._used[name] += count
         # InvalidInput names the offending item, and what a query is given is private.
         ask = _discreet(name, query, withheld=InvalidInput)
@@ -72,7 +74,8 @@ def _discreet(name: str, work: Callable[..., T], withheld: type[Exception] | tup
                 vars(failure).pop("__notes__", None)
             else:
                 at = traceback.extract_tb(error.__traceback__)[-1]
-                failure = (MemoryError if isinstance(error, MemoryError) else GraphveilError)(
+                room = isinstance(error, MemoryError | torch.OutOfMemoryError)
+                failure = (MemoryError if room else GraphveilError)(
                     f"step {name!r} failed with {type(error).__name__} at {Path(at.filename).name}:{at.lineno}; "
                     "its words may quote private data and are withheld: try the query on a made-up graph"
                 )

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificat
 from graphveil.release.finding import Finding
 from graphveil.release.predictions import Predictions
 from graphveil.release.promise import power
-from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, write_public
+from graphveil.runtime.folders import CARD, MANIFEST, Body, read_public, require_only, write_public
 from graphveil.runtime.html import facts
 from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement
 from graphveil.tasks.task import Threshold
@@ -59,6 +60,9 @@ _AUDIT = "audit.json"
 _IDS = "ids.jsonl"
 """There if the ids of the nodes were kept: one of them in every line, as JSON."""
 _OPTIONAL = (_AUDIT, _IDS)
+
+_SMALL = 1 << 28
+"""Bytes of numbers that may be copied to be saved."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -257,7 +261,7 @@ class Release:
             raise InvalidInput(f"the graph has no {part} nodes with a label; split it first, e.g. graph.random_split()")
         scores = serving.scores(self.method, self.state, self.certificate, whole, self._graph)
         given = () if self.threshold is None else (self.threshold,)
-        return self.method.task.judge(scores[mask], subject.y[mask], subject.sizes, *given)
+        return self.method.task.judge(scores[mask.cpu()], subject.y[mask].cpu(), subject.sizes, *given)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes.
@@ -266,9 +270,9 @@ class Release:
         """
         target = Path(path)
         require_finite(self.method, self.state)
-        contents = {
+        contents: dict[str, bytes | Body] = {
             "release.json": json.dumps(self._describe(), indent=2).encode(),
-            "weights.safetensors": save_tensors({k: v.contiguous() for k, v in self.state.items()}),
+            "weights.safetensors": _saved({name: part.cpu().contiguous() for name, part in self.state.items()}),
             CARD: (self.card() + "\n").encode(),
         }
         if self.audit is not None:
@@ -289,6 +293,23 @@ class Release:
     def _stated(self) -> dict[str, Any]:
         """What was chosen for predictions."""
         return {} if self.threshold is None else {"threshold": asdict(self.threshold)}
+
+
+def _saved(state: State) -> Body:
+    """What safetensors would save, in pieces: numbers of which there are many are not copied together."""
+    if sum(part.nbytes for part in state.values()) <= _SMALL:
+        return (save_tensors(dict(state)),)
+    # Entries of the same shape without numbers give the library's own header, but for where parts begin and end.
+    header = json.loads(save_tensors({name: part.new_empty(0) for name, part in state.items()})[8:])
+    at, pieces = 0, []
+    for name, said in header.items():
+        part = state[name]
+        said["shape"], said["data_offsets"] = list(part.shape), [at, at + part.nbytes]
+        at += part.nbytes
+        pieces.append(part.flatten().view(torch.uint8).numpy().data)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text, *pieces
 
 
 def require_finite(method: Method, state: State) -> None:

@@ -92,6 +92,9 @@ def scores(
             _require_same_nodes(method, certificate, graph)
         return method.logits(state, Tensor(), Csr.empty(0))
     subject = graph if graph is not None else trained
+    if subject is not None:
+        # Released weights are in this machine's memory.
+        subject, trained = subject.to("cpu"), None if trained is None else trained.to("cpu")
     if subject is None:
         raise InvalidInput("this release was loaded from disk; call predict(graph) with the nodes to label")
     if method.reads.outside_training:

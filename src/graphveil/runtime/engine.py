@@ -7,6 +7,7 @@ A Ray cluster that is started here answers this machine alone, asks for a token,
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import tempfile
@@ -19,7 +20,9 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from graphveil.core import InvalidInput, MissingExtra, Unsupported
 from graphveil.runtime.progress import quiet, track
@@ -31,8 +34,36 @@ R = TypeVar("R")
 Work = Callable[[S, T], R]
 """A piece of work: of what all pieces share, and of its own item. Importable by name, so that workers find it."""
 
+Columns = dict[str, NDArray[Any]]
+"""Arrays of one length by name."""
+
 _RETRIES = 8
 """How often Ray runs a piece again whose worker was lost."""
+
+_ROWS = 1 << 20
+"""Rows of a file that a worker of a group-by reads at a time."""
+
+_BYTES = 1 << 25
+"""Bytes of rows that pass from one worker to another in one piece."""
+
+GROUP = "group"
+"""The column of `Engine.grouped` that says where a row belongs."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBy:
+    """Rows of Parquet files, brought together by group.
+
+    spread(table) gives rows for some of a file's rows, an Arrow table of `columns`: a column `group`, of 0..groups-1,
+    and others. gather(group, rows) is asked for every group, with those others of all its rows, even if there are none;
+    the arrays are its own. Both are pure functions, so whatever is lost can be made again.
+    """
+
+    files: tuple[str, ...]
+    columns: tuple[str, ...]
+    groups: int
+    spread: Callable[[Any], Columns]
+    gather: Callable[[int, Columns], Columns]
 
 
 class Engine(ABC):
@@ -41,6 +72,10 @@ class Engine(ABC):
     @abstractmethod
     def stream(self, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
         """(place in `items`, result) as they get done; closing it early drops what has not begun."""
+
+    @abstractmethod
+    def grouped(self, work: GroupBy) -> Iterator[Columns]:
+        """What `gather` gives for all groups, in any order and in pieces."""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -73,15 +108,38 @@ class Local(Engine):
         )
         return done
 
+    def grouped(self, work: GroupBy) -> Iterator[Columns]:
+        """In this process alone, which holds all rows."""
+        import pyarrow.parquet as pq
+
+        rows = [_empty(work)]
+        for file in work.files:
+            with pq.ParquetFile(file) as opened:
+                rows += [
+                    work.spread(_as_table(batch)) for batch in opened.iter_batches(_ROWS, columns=list(work.columns))
+                ]
+        joined = {name: np.concatenate([part[name] for part in rows]) for name in rows[0]}
+        for group in range(work.groups):
+            mine = joined[GROUP] == group
+            yield work.gather(group, {name: column[mine] for name, column in joined.items() if name != GROUP})
+
 
 @dataclass(frozen=True)
 class Ray(Engine):
-    """A Ray cluster at `address`, or one started on this machine if it is None. Lost workers are replaced."""
+    """A Ray cluster at `address`, or one started on this machine if it is None, of `jobs` workers if that is given.
+
+    Lost workers are replaced.
+    """
 
     address: str | None = None
+    jobs: int | None = None
 
     def stream(self, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Generator[tuple[int, R]]:
         return _remote(_ray(), work, shared, items)
+
+    def grouped(self, work: GroupBy) -> Iterator[Columns]:
+        """As a group-by of Ray Data: a worker holds some rows of a file, or those of some groups."""
+        return _grouped(_ray(), work)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -90,7 +148,7 @@ class Ray(Engine):
             # The caller's own cluster: it stays.
             yield
             return
-        with _joined(ray, self.address) if self.address else _started(ray):
+        with _joined(ray, self.address) if self.address else _started(ray, self.jobs):
             yield
 
 
@@ -106,7 +164,7 @@ def engine_of(name: str, jobs: int = 1) -> Engine:
     if name == "local":
         return Local(jobs)
     _ray()
-    return Ray(name.partition("=")[2] or None)
+    return Ray(name.partition("=")[2] or None, jobs if jobs > 1 else None)
 
 
 HERE = Local()
@@ -176,7 +234,7 @@ def _ray() -> Any:
 
 
 @contextmanager
-def _started(ray: Any) -> Iterator[None]:
+def _started(ray: Any, jobs: int | None = None) -> Iterator[None]:
     """A cluster of our own on this machine, which nobody else can reach, and whose files nobody else can read."""
     if os.environ.get("RAY_AUTH_MODE", "token") != "token":
         raise InvalidInput("RAY_AUTH_MODE turns Ray's token off, and Ray would hold private data; unset it")
@@ -196,6 +254,7 @@ def _started(ray: Any) -> Iterator[None]:
                 _system_config={"automatic_object_spilling_enabled": False},
                 # Ray opens its folder to everybody, so it gets one inside ours.
                 _temp_dir=os.path.join(walls, "ray"),
+                num_cpus=jobs,
             )
         try:
             _require_walls(ray)
@@ -256,3 +315,59 @@ def _remote(ray: Any, work: Work[S, T, R], shared: S, items: Sequence[T]) -> Gen
     finally:
         for task in waiting:
             ray.cancel(task)
+
+
+def _empty(work: GroupBy) -> Columns:
+    """No row, in the columns and types of `spread`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    head = pq.read_schema(work.files[0])
+    return work.spread(pa.table({name: pa.array([], head.field(name).type) for name in work.columns}))
+
+
+def _as_table(batch: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches([batch])
+
+
+def _grouped(ray: Any, work: GroupBy) -> Iterator[Columns]:
+    """Rows are spread by tasks, sorted by group, and gathered by tasks: a task that is lost runs again."""
+    import ray.data as data
+
+    _quiet_data(data)
+    held, empty = ray.put(work), _empty(work)
+
+    def spread(table: Any) -> Columns:
+        with one_thread(), quiet():
+            made = ray.get(held).spread(table)
+        return {**made, GROUP: made[GROUP].astype(np.int32), _REAL: np.ones(len(made[GROUP]), np.bool_)}
+
+    def gather(rows: Columns) -> Columns:
+        group, real = int(rows[GROUP][0]), rows[_REAL]
+        with one_thread(), quiet():
+            found: Columns = ray.get(held).gather(group, {name: rows[name][real] for name in empty if name != GROUP})
+        return found
+
+    # A row for every group, so that each is gathered.
+    keys = {name: np.zeros(work.groups, column.dtype) for name, column in empty.items()}
+    every = {**keys, GROUP: np.arange(work.groups, dtype=np.int32), _REAL: np.zeros(work.groups, np.bool_)}
+    rows = data.read_parquet(list(work.files)).select_columns(list(work.columns))
+    rows = rows.map_batches(spread, batch_size=_ROWS, batch_format="pyarrow")
+    rows = rows.union(data.from_numpy([np.arange(work.groups)]).map_batches(lambda _: every, batch_format="numpy"))
+    done = rows.groupby(GROUP).map_groups(gather, batch_format="numpy")
+    yield from done.iter_batches(batch_size=None, batch_format="numpy")
+
+
+_REAL = "real"
+"""Which rows are not there for their group's sake alone."""
+
+
+def _quiet_data(data: Any) -> None:
+    """Ray Data without words; sorted by tasks, which run again when they are lost, and not by actors, which do not."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context = data.DataContext.get_current()
+    context.enable_progress_bars = context.print_on_execution_start = False
+    context.target_max_block_size = _BYTES
+    context.shuffle_strategy = data.context.ShuffleStrategy.SORT_SHUFFLE_PULL_BASED

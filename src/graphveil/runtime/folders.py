@@ -18,7 +18,8 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -274,19 +275,39 @@ def write_whole(path: Path, content: Any, private: bool = False) -> None:
     write_file(path, (json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n").encode(), private)
 
 
-def write_public(target: Path, contents: Mapping[str, bytes], schema: int, replaceable: Callable[[Path], None]) -> None:
+Body = Sequence[bytes | memoryview]
+"""What a file holds, in pieces: large ones are not copied together."""
+
+
+def write_public(
+    target: Path, contents: Mapping[str, bytes | Body], schema: int, replaceable: Callable[[Path], None]
+) -> None:
     """Files that are made to be given away, readable by all, beside a manifest with their SHA-256.
 
     If that fails, the error is typed, what was at `target` is still there, and what was to be saved can be again.
     """
-    hashes = {name: hashlib.sha256(body).hexdigest() for name, body in contents.items()}
-    manifest = json.dumps({"schema": schema, "sha256": hashes}, indent=2).encode()
+    bodies: dict[str, Body] = {name: (body,) if isinstance(body, bytes) else body for name, body in contents.items()}
     require_apart(target)
-    require_room(target, sum(map(len, contents.values())))
-    with written_whole(target, replaceable) as fresh:
+    require_room(target, sum(len(piece) for body in bodies.values() for piece in body))
+    with written_whole(target, replaceable) as fresh, ThreadPoolExecutor(1) as aside:
         fresh.chmod(0o755)
-        for name, body in {**contents, MANIFEST: manifest}.items():
-            (fresh / name).write_bytes(body)
+        # A file of gigabytes is hashed while it is written: both leave Python free meanwhile.
+        hashes = {name: aside.submit(_hash_of, body) for name, body in bodies.items()}
+        for name, body in bodies.items():
+            if len(body) == 1:
+                (fresh / name).write_bytes(body[0])
+                continue
+            with open(fresh / name, "wb") as file:
+                file.writelines(body)
+        found = {name: each.result() for name, each in hashes.items()}
+        (fresh / MANIFEST).write_bytes(json.dumps({"schema": schema, "sha256": found}, indent=2).encode())
+
+
+def _hash_of(body: Body) -> str:
+    found = hashlib.sha256()
+    for piece in body:
+        found.update(piece)
+    return found.hexdigest()
 
 
 def read_public(

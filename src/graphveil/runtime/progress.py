@@ -32,17 +32,17 @@ def quiet() -> Iterator[None]:
         _busy.reset(token)
 
 
-def track(items: Sequence[T], label: str, patience: float = PATIENCE) -> Iterator[T]:
+def track(items: Sequence[T], label: str, patience: float = PATIENCE, rows: int = 0) -> Iterator[T]:
     """Yield `items`; show a bar on a terminal after `patience` seconds, and elsewhere a line every `INTERVAL` seconds.
 
-    Only the outermost is shown.
+    Only the outermost is shown. rows: that every item reads, for a line that tells how many a second are read.
     """
     if _busy.get():
         yield from items
         return
     _busy.set(True)
     try:
-        yield from _shown(items, label, patience) if _watched() else _logged(items, label)
+        yield from _shown(items, label, patience) if _watched() else _logged(items, label, rows)
     finally:
         _busy.set(False)
 
@@ -58,7 +58,7 @@ def _watched() -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def _logged(items: Sequence[T], label: str) -> Iterator[T]:
+def _logged(items: Sequence[T], label: str, rows: int) -> Iterator[T]:
     start = told = time.monotonic()
     for done, item in enumerate(items, 1):
         yield item
@@ -66,7 +66,8 @@ def _logged(items: Sequence[T], label: str) -> Iterator[T]:
         if now - told >= INTERVAL and done < len(items):
             told, spent = now, now - start
             left = _duration(spent / done * (len(items) - done))
-            line = f"{label}: {done:,} of {len(items):,}, {_duration(spent)} so far, about {left} left"
+            rate = f"{rows * done / spent:,.0f} rows/s, " if rows else ""
+            line = f"{label}: {done:,} of {len(items):,}, {rate}{_duration(spent)} so far, about {left} left"
             print(line, file=sys.stderr, flush=True)
 
 

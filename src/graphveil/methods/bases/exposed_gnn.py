@@ -28,7 +28,7 @@ class ExposedGnn(GraphNetwork):
 
     def arcs(self, session: Session) -> Csr:
         """All of them, as they are."""
-        sources, targets = expose(session, "edges").numpy()
+        sources, targets = expose(session, "edges").cpu().numpy()
         return Csr.from_edge_index(sources, targets, session.public.num_nodes)
 
     def features(self, session: Session) -> Tensor:

@@ -23,6 +23,8 @@ from graphveil.privacy.session import Session
 class GraphNetwork(Network):
     """Knows nothing of privacy: what it reads has been released or is public, which subclasses see to and plan."""
 
+    on_gpu = True
+
     @abstractmethod
     def layer(self) -> type[nn.Module]:
         """The kind of every layer."""

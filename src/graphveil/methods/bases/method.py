@@ -89,6 +89,10 @@ class Method(Described):
     reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
     task: ClassVar[Task] = NodeClassification()
     """What its scores stand for."""
+    on_gpu: ClassVar[bool] = False
+    """Whether `fit` and `serve` run on a GPU and gain by it; others stay on the CPU, and say so."""
+    reads_short: ClassVar[bool] = False
+    """Whether it reads features of 16 bits as they are; others get a copy of 32 bits."""
     needs_public: ClassVar[bool] = False
     """Whether it learns from a public graph beside the private one (`Public.public_graph`)."""
 
@@ -105,9 +109,17 @@ class Method(Described):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         """What will be asked of the private data. Pure: sees public data only."""
 
+    def counts_in_parts(self) -> bool:
+        """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""
+        return False
+
     @abstractmethod
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
+
+    def room(self, public: Public) -> int:  # noqa: ARG002
+        """Bytes that a run takes on a GPU beside the graph, at least; 0 if nobody knows."""
+        return 0
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""

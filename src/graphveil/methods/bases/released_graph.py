@@ -91,6 +91,6 @@ class ReleasedGraph(GraphNetwork):
 
 def graph_of(pairs: Tensor, num_nodes: int, undirected: bool) -> Csr:
     """Released pairs (sources, targets), int64 [2, k], as arcs; an undirected pair gives both."""
-    sources, targets = pairs.numpy()
+    sources, targets = pairs.cpu().numpy()
     listed = arcs_of(sources, targets, num_nodes, "released pair")
     return (listed.both_ways() if undirected else listed).pack()

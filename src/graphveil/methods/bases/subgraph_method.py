@@ -29,6 +29,8 @@ from graphveil.sampling.subgraphs import Subgraphs
 class SubgraphMethod(Method):
     """Noisy sums of the clipped gradients of many subgraphs, each sum followed by a step of Adam."""
 
+    on_gpu = True
+
     reads = PredictionReads.HELD_OUT
 
     network: Annotated[str, get_args(Kind)] = "gcn"

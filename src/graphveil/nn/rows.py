@@ -1,0 +1,145 @@
+"""Matrices whose rows are made when they are read: a graph's largest tables are never held twice.
+
+A `Rows` is whatever has a shape and gives rows by position, `rows[ids]` or `rows[first:last]`: a tensor is one. What is
+read of all rows is read block by block. A small matrix is treated as a whole, so that its bits are those of the same
+formula on a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from graphveil.runtime.compute import on_gpu, rows_at_a_time
+
+WHOLE = 1 << 17
+"""Rows up to which a matrix is read as a whole."""
+
+BLOCK = 1 << 14
+"""Rows that are read at a time beyond: what is made of them stays in a processor's cache."""
+
+_HELD = 1 << 25
+"""Entries up to which a matrix that is read often is made once, 128 MB."""
+
+
+_HELD_ON_GPU = 1 << 29
+"""The same on a GPU, 2 GB: there a step takes as long as it has kernels."""
+
+
+class Rows(Protocol):
+    """A matrix [n, k], read by rows."""
+
+    @property
+    def shape(self) -> torch.Size | tuple[int, ...]:
+        """(n, k)."""
+        ...
+
+    def __getitem__(self, which: Tensor | slice, /) -> Tensor:
+        """The rows `which`: ids int64 [*] give [*, k], a slice [m, k]."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """`how` of rows, each made from its own row [d] alone: [n, width]."""
+
+    rows: Rows
+    how: Callable[[Tensor], Tensor]
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, width)."""
+        return self.rows.shape[0], self.width
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        found = self.rows[which]
+        return self.how(found.reshape(-1, found.shape[-1])).view(*found.shape[:-1], self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Matrices side by side, [n, sum of their widths]."""
+
+    parts: tuple[Rows, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, sum of the widths)."""
+        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        return torch.cat([part[which] for part in self.parts], dim=-1)
+
+
+def blocks(count: int, size: int | None = None) -> Iterator[slice]:
+    """Consecutive slices of range(count), each of at most `size`, or of as many rows as are read at a time here."""
+    size = rows_at_a_time(BLOCK) if size is None else size
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def held(rows: Rows) -> Rows:
+    """The same rows, made once if they are few: what many passes read."""
+    size = math.prod(rows.shape)
+    if on_gpu() and size <= _HELD_ON_GPU:
+        return in_blocks(rows.shape[0], lambda part: rows[part])
+    return rows[:] if rows.shape[0] <= WHOLE and size <= _HELD else rows
+
+
+def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:
+    """`how` of consecutive slices of range(count), [n, *]: nothing but the result is ever held whole."""
+    if count <= WHOLE:
+        return how(slice(0, count))
+    out = how(slice(0, 1))
+    out = out.new_empty(count, *out.shape[1:])
+    for part in blocks(count):
+        out[part] = how(part)
+    return out
+
+
+def deviation(rows: Rows) -> Tensor:
+    """The standard deviation of all entries, a float32 number, at least 1e-6."""
+    count = math.prod(rows.shape)
+    # A single entry has no deviation but 0.
+    correction = min(1, count - 1)
+    if rows.shape[0] <= WHOLE:
+        return rows[:].std(correction=correction).clamp(min=1e-6)
+    mean = sum(float(rows[part].double().sum()) for part in blocks(rows.shape[0])) / count
+    square = sum(float((rows[part].double() - mean).square().sum()) for part in blocks(rows.shape[0]))
+    return torch.tensor(math.sqrt(square / (count - correction))).clamp(min=1e-6)
+
+
+def column_means(rows: Rows) -> Tensor:
+    """The mean of every column, float32 [k]."""
+    return rows[:].mean(dim=0) if rows.shape[0] <= WHOLE else _column_means(rows).float()
+
+
+def column_deviations(rows: Rows) -> Tensor:
+    """The standard deviation of every column, float32 [k], at least 1e-6."""
+    correction = min(1, rows.shape[0] - 1)
+    if rows.shape[0] <= WHOLE:
+        return rows[:].std(dim=0, correction=correction).clamp(min=1e-6)
+    mean = _column_means(rows)
+    square = torch.zeros_like(mean)
+    for part in blocks(rows.shape[0]):
+        square += (rows[part] - mean).square().sum(dim=0)
+    return (square / (rows.shape[0] - correction)).sqrt().float().clamp(min=1e-6)
+
+
+def _column_means(rows: Rows) -> Tensor:
+    """In float64, block by block."""
+    total = rows[:0].new_zeros(rows.shape[1], dtype=torch.float64)
+    for part in blocks(rows.shape[0]):
+        total += rows[part].sum(dim=0, dtype=torch.float64)
+    return total / rows.shape[0]
+
+
+def alike(rows: Rows) -> Rows:
+    """All entries divided by their common standard deviation, [n, k]: long rows stay longer than short ones."""
+    divisor = deviation(rows)
+    return Mapped(rows, lambda some: some / divisor, rows.shape[1])

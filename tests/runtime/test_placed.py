@@ -1,0 +1,61 @@
+"""Chance is drawn by one generator, whatever the device; a want of room says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphveil.runtime import chance
+from graphveil.runtime.chance import Chance, mixed
+from graphveil.runtime.compute import Compute, on_device, rows_at_a_time
+from graphveil.runtime.placed import _Placed, roomy
+from graphveil.sampling.splitmix import STEP, mix
+
+CPU = torch.device("cpu")
+
+
+def drawn() -> list[Tensor]:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 3))
+    words = torch.empty(4, dtype=torch.int64).random_(-(2**63), None)
+    return [*net.parameters(), net(torch.ones(6, 5)), torch.randperm(9), words, torch.rand_like(torch.ones(3))]
+
+
+def test_what_is_drawn_inside_is_what_is_drawn_outside() -> None:
+    outside = drawn()
+    with _Placed(CPU):
+        inside = drawn()
+    assert all(map(torch.equal, outside, inside))
+
+
+def test_words_are_those_of_splitmix() -> None:
+    counters = torch.arange(-50, 50) * 0x1234567890ABCDE
+    expected = [int(mix(np.uint64(int(each) % 2**64))) for each in counters]
+    assert [int(each) % 2**64 for each in mixed(counters)] == expected
+    assert int(STEP) == chance._STEP % 2**64
+
+
+def test_turns_and_streams_differ_and_come_again() -> None:
+    one = Chance(5, torch.tensor(0))
+    first = one.words(100)
+    one.turn.add_(1)
+    assert len({*first.tolist(), *one.words(100).tolist(), *one.stream(0).words(100).tolist()}) == 300
+    one.turn.sub_(1)
+    assert torch.equal(one.words(100), first)
+    assert torch.equal(mixed(torch.arange(100) * chance._STEP + mixed(one.turn * chance._STEP + 5)), first)
+    assert int(one.below(1000, 7).max()) == 6
+
+
+def test_rows_at_a_time_are_those_asked_for() -> None:
+    assert rows_at_a_time(100) == 100
+    with Compute(block=7).used():
+        assert rows_at_a_time(100) == 7
+    with on_device(torch.device("cuda")):
+        assert rows_at_a_time(100) == 1 << 20
+
+
+def test_a_gpu_that_is_full_names_the_block() -> None:
+    with pytest.raises(MemoryError, match=r"lower the block.*--block"), roomy():
+        raise torch.OutOfMemoryError("sizes that nobody should see")

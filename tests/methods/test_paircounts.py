@@ -111,4 +111,5 @@ def test_earlier_folders_predict_as_before(name: str) -> None:
     release = gv.load(folder)
     assert release.method.name() == ("paircounts" if name.endswith("pairs") else "heterpoisson")
     told = release.predict_proba(gv.datasets.load("chain-s"))
-    assert np.array_equal(told.numpy(), np.load(folder.with_suffix(".npy")))
+    # Processors round single precision differently in its last digit.
+    np.testing.assert_allclose(told.numpy(), np.load(folder.with_suffix(".npy")), rtol=1e-6)

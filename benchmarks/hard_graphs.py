@@ -4,7 +4,7 @@
                                      [--json FILE]
 
 Made-up graphs: classes of very unequal size, edges or features that say nothing, classes that avoid each other, few
-features, many nodes, many classes, hardly any edges. Every flagship is trained with its defaults on 75/10/15 splits.
+features, many nodes, many classes, few or hardly any edges. Every flagship is trained with its defaults on 75/10/15 splits.
 Without edges it is trained on the same graph whose edges were taken away; at edge level that is `mlp`, which reads no
 edge and spends nothing. HURTS marks a mean over the seeds that is more than 0.5 below the better of the two, and below
 by more than the 95 % interval of the difference. With --json every line is kept as soon as it is known, and lines that
@@ -91,6 +91,9 @@ GRAPHS = {
     "60 classes": Recipe((1,) * 60, telling=0.5),
     "silent features": Recipe(EQUAL, telling=0.0),
     "hardly any edges": Recipe(EQUAL, degree=0.1),
+    "few links": Recipe(EQUAL, degree=4),
+    "few links, telling features": Recipe(EQUAL, degree=4, features=20, homophily=0.95, telling=1.0),
+    "few silent links, telling features": Recipe(EQUAL, degree=4, features=20, homophily=None, telling=1.0),
     "30,000 nodes": Recipe(EQUAL, nodes=30_000),
 }
 

@@ -504,6 +504,7 @@ def without_record(sketch: Sketch, node: int, adjacency: Adjacency) -> Sketch:
 def shown(public: Public, outsiders: bool) -> dict[str, Any]:
     """All that a public view holds, as plain values; `outsiders`: with the nodes outside training, if they are open."""
     parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
+    parts["rows"] = None if public.rows is None else public.rows.x
     beside = public.require_public_graph()
     parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None, "outside": None}
     if outsiders and public.outside is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
+from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +145,18 @@ def test_a_public_view_travels_without_the_graph_behind_it(graph: Graph, unit: s
     assert same(there.outside_training(), public.outside_training())
     assert not there.outside.of_same_graph(public.outside)
     assert there.outside.of_same_graph(there.outside)
+
+
+@pytest.mark.parametrize("unit", ["edge", "label"])
+def test_no_way_leads_from_what_is_public_to_the_graph(unit: str) -> None:
+    """A bound method of the graph, say, would carry private edges into every copy of the public view."""
+    public, _ = gv.datasets.load("social").seal(Adjacency.of(unit))
+    public.feature_rows()
+    seen: set[int] = set()
+    waiting: list[Any] = [public]
+    while waiting:
+        part = waiting.pop()
+        assert not isinstance(part, Graph)
+        if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
+            seen.add(id(part))
+            waiting += gc.get_referents(part)

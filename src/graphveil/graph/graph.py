@@ -35,7 +35,7 @@ from graphveil.graph.lineage import (
 )
 from graphveil.graph.parts import EdgeParts, ScatteredArcs
 from graphveil.graph.schema import FeatureColumn, Schema
-from graphveil.graph.sealing import Public, PublicGraph, Sealed, _Cached, out_degrees, seal
+from graphveil.graph.sealing import FeatureRows, Public, PublicGraph, Sealed, _Cached, out_degrees, seal
 from graphveil.graph.splits import exchange_sides, first_of_each_class, generator, shuffled
 from graphveil.graph.tensors import (
     SHORT,
@@ -705,7 +705,7 @@ class Graph:
     @cached_property
     def _labelled_parts(self) -> dict[str, Tensor]:
         masks = {role: getattr(self, role) for role in ROLES}
-        known = self.y != UNLABELLED
+        known = self.y.ne(UNLABELLED)
         # The same object where all have labels, and each time: what was learnt from public data is found by it.
         return {role: mask if bool(known[mask].all()) else mask & known for role, mask in masks.items()}
 
@@ -728,10 +728,15 @@ class Graph:
 
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; a graph on disk reads them with little memory. nodes: int64 [k]."""
-        return self.x[torch.from_numpy(nodes).to(self.device)].to(torch.float32)
+        return self.feature_rows()[torch.from_numpy(nodes).to(self.device)]
+
+    def feature_rows(self) -> FeatureRows:
+        """x [n, d], for whoever reads it row by row."""
+        return FeatureRows(self.x)
 
     def let_go(self) -> None:
         """Give back memory that only mirrors files; a graph in memory has none. Called after every release."""
+        self.feature_rows().let_go()
 
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import ROLES, InvalidInput, Tampered
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.lineage import from_text, handed_down, to_text
 from graphveil.graph.schema import Schema
+from graphveil.graph.sealing import FeatureRows
 from graphveil.runtime.folders import require_only, require_room, settled, written_whole
 from graphveil.runtime.progress import track
 from graphveil.runtime.untrusted import MOST_TEXT, opened, plain_json, read_plain
@@ -54,9 +55,6 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" e
 
 LIMIT = 1 << 29
 """Bytes of mapped pages that may pile up in memory before x is let go."""
-
-ROWS = 256
-"""Rows that are gathered at a time: each may bring in the huge page around it, 2 MB."""
 
 
 class _Pages:
@@ -89,19 +87,8 @@ class _Packed(Graph):
     checked: Tensor | None = None
     pages: _Pages | None = None
 
-    def rows(self, nodes: Ids) -> Tensor:
-        """Features of some nodes, read in the order of the file so that few pages are needed at a time."""
-        ids = torch.from_numpy(nodes)
-        found = self.x.new_empty(len(ids), self.num_features)
-        for part in torch.split(ids.argsort(), ROWS):
-            found[part] = self.x[ids[part]]
-            self.let_go()
-        return found
-
-    def let_go(self) -> None:
-        """Give back what was read of x, if it is much."""
-        if self.pages is not None:
-            self.pages.let_go()
+    def feature_rows(self) -> FeatureRows:
+        return FeatureRows(self.x, self.pages)
 
     def _check_values(self) -> None:
         # Summing x again, for every new split, would bring all of it into memory.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -76,13 +76,19 @@ class Outside:
     adj: Csr
 
 
+class Pages(Protocol):
+    """The memory that mirrors a file."""
+
+    def let_go(self) -> None:
+        """Give it back, if it is much."""
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Features [n, d] that are read some rows at a time, and of a graph on disk let go again."""
+    """Features x [n, d], read some rows at a time; pages: of features on disk. Knows nothing else of a graph."""
 
     x: Tensor
-    rows: Callable[[Ids], Tensor]
-    let_go: Callable[[], None]
+    pages: Pages | None = None
 
     @property
     def shape(self) -> torch.Size:
@@ -90,13 +96,30 @@ class FeatureRows:
         return self.x.shape
 
     def __getitem__(self, which: Tensor | slice) -> Tensor:
-        """The rows `which`: ids int64 [*] give [*, d], a slice [m, d]."""
-        if isinstance(which, slice):
+        """The rows `which`, float32: ids int64 [*] give [*, d], a slice [m, d]."""
+        if isinstance(which, slice) or self.pages is None:
             self.let_go()
             return self.x[which].to(torch.float32)
-        if self.x.device.type != "cpu":
-            return self.x[which].to(torch.float32)
-        return self.rows(which.flatten().numpy()).view(*which.shape, -1)
+        ids = which.flatten()
+        found = torch.empty(len(ids), self.x.shape[1])
+        # In the order of the file, so that few pages are needed at a time.
+        for part in torch.split(ids.argsort(), ROWS):
+            found[part] = self.x[ids[part]].to(torch.float32)
+            self.let_go()
+        return found.view(*which.shape, self.x.shape[1])
+
+    def let_go(self) -> None:
+        """Give back what was read, if it is much; features in memory have nothing to give."""
+        if self.pages is not None:
+            self.pages.let_go()
+
+    def __reduce__(self) -> tuple[type[FeatureRows], tuple[Tensor]]:
+        """A copy elsewhere has the features, and no file."""
+        return FeatureRows, (self.x,)
+
+
+ROWS = 256
+"""Rows that are gathered at a time: each may bring in the huge page around it, 2 MB."""
 
 
 class OpenOutside:
@@ -192,8 +215,7 @@ class Public:
         """x, [n, d], if it is public, for whoever reads it row by row: kind to features on disk."""
         if self.rows is not None and self.rows.x is self.x:
             return self.rows
-        x = self.features()
-        return FeatureRows(x, lambda ids: x[torch.from_numpy(ids)].to(torch.float32), lambda: None)
+        return FeatureRows(self.features())
 
     def labels(self) -> Tensor:
         """y, int64 [n], if it is public."""
@@ -388,7 +410,7 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         public_graph=None if graph.public_graph is None else graph.public_graph._seen,
         # Not kept with the rest: graphs that share it may differ in these arcs.
         outside=OpenOutside(graph) if "x" in private else None,
-        rows=None if "x" in private else FeatureRows(graph.x, graph.rows, graph.let_go),
+        rows=None if "x" in private else graph.feature_rows(),
     )
     return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
 

@@ -34,8 +34,9 @@ def information(act: Mechanism, here: Sealed, there: Sealed, query: Query, answe
     [
         pytest.param(gv.methods.Probe(), "features", 1.0, id="probe"),
         pytest.param(gv.methods.Probe(worth=0.0), "features", 1.0, id="probe-asks"),
-        # One of its sums asks whether the regression serves the node better, and may not move: 6 % of the budget.
-        pytest.param(gv.methods.Whisper(steps=5), "node", 0.94, id="whisper"),
+        # One of its sums asks whether the regression serves the node better, and may not move: 6 % of the budget, and
+        # as nobody votes on this graph under so much noise, 6 of what is left of 100 without the 30 of votes.
+        pytest.param(gv.methods.Whisper(steps=5), "node", 1 - 6 / 70, id="whisper"),
     ],
 )
 def test_every_sum_moves_as_far_as_it_may(graph: Graph, method: gv.Method, unit: str, share: float) -> None:

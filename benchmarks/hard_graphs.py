@@ -5,10 +5,10 @@
 
 Made-up graphs: classes of very unequal size, edges or features that say nothing, classes that avoid each other, few
 features, many nodes, many classes, few edges or hardly any. Every flagship is trained with its defaults on 75/10/15
-splits. Without edges it is trained on the same graph whose edges were taken away; at edge level that is `mlp`, which reads no
-edge and spends nothing. HURTS marks a mean over the seeds that is more than 0.5 below the better of the two, and below
-by more than the 95 % interval of the difference. With --json every line is kept as soon as it is known, and lines that
-are there are not run again.
+splits. Without edges it is trained on the same graph whose edges were taken away; at edge level that is `mlp`, which
+reads no edge and spends nothing. HURTS marks a mean over the seeds that is more than 0.5 below the better of the two,
+and below by more than the 95 % interval of the difference. With --json every line is kept as soon as it is known, and
+lines that are there are not run again.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphveil.core import InvalidInput
+
 _GROUPS = 128
 """Blocks of the cipher that one program makes side by side."""
 
@@ -20,7 +22,8 @@ def fill(key: bytes, begin: int, out: Tensor) -> None:
     """The stream's blocks from `begin` on, into int64 [8 k]."""
     blocks = len(out) // 8
     if blocks:
-        _fill[(triton.cdiv(blocks, _GROUPS),)](_place(key, begin, out.device), out, blocks, N=_GROUPS)
+        with torch.cuda.device_of(out):
+            _fill[(triton.cdiv(blocks, _GROUPS),)](_place(key, begin, out.device), out, blocks, N=_GROUPS)
 
 
 def digits(key: bytes, begin: int, chances: Tensor, out: Tensor) -> None:
@@ -30,9 +33,12 @@ def digits(key: bytes, begin: int, chances: Tensor, out: Tensor) -> None:
     chances: float64 [digits].
     """
     groups = len(out) // 8
+    if 2 * groups * len(chances) >= 1 << 31:
+        raise InvalidInput("too many numbers at a time: their places would repeat beyond 2^31; draw fewer")
     if groups:
         grid, place = (triton.cdiv(groups, _GROUPS),), _place(key, begin, out.device)
-        _digits[grid](place, chances, out, groups, len(chances), N=_GROUPS)
+        with torch.cuda.device_of(out):
+            _digits[grid](place, chances, out, groups, len(chances), N=_GROUPS)
 
 
 def _place(key: bytes, begin: int, device: torch.device) -> Tensor:

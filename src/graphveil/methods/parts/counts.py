@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput
+from graphveil.core import GraphveilError, InvalidInput
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.parts import EdgeParts, ScatteredArcs
 from graphveil.graph.sealing import Sealed
@@ -83,15 +83,19 @@ class PartMarks(ScatteredMarks):
             raise InvalidInput(f"an edge leaves {1 + self.parts.undirected} mark(s) here, and {marks} are charged")
         spread, gather = _Cells(self, block), _Counted(self.size, len(self.clusters), block, finish)
         files, columns = self.parts.files, tuple(self.parts.columns)
-        out = np.empty(self.size, np.int64)
+        out, filled = np.zeros(self.size, np.int64), 0
         for found in present_engine().grouped(GroupBy(files, columns, -(-self.size // block), spread, gather)):
             out[found["cell"]] = found["count"]
+            filled += len(found["cell"])
+        if filled != self.size:
+            # A cell that nobody counted would leave without noise.
+            raise GraphveilError(f"{filled:,} of {self.size:,} cells were counted: the engine lost a block")
         return torch.from_numpy(out)
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """From some edges to the cells that their arcs mark, one `key` for every arc: cell * n + source."""
+    """From some edges to the cells that their arcs mark, one `key` an arc: its cell in the block * n + source."""
 
     asked: PartMarks
     block: int
@@ -99,7 +103,8 @@ class _Cells:
     def __call__(self, table: Any) -> Columns:
         sources, targets = self.asked.parts.arcs(table)
         cells = targets * self.asked.count + self.asked.clusters[sources]
-        return {GROUP: cells // self.block, "key": cells * len(self.asked.clusters) + sources}
+        # Within the block, so that no number of nodes makes a key too large.
+        return {GROUP: cells // self.block, "key": cells % self.block * len(self.asked.clusters) + sources}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,17 +121,17 @@ class _Counted:
         length = min(self.block, self.size - first)
         counts = np.zeros(length, np.int64)
         rows["key"].sort()
-        _count_once(rows["key"], self.nodes, first, counts)
+        _count_once(rows["key"], self.nodes, counts)
         return {"cell": np.arange(first, first + length), "count": self.finish(group, counts)}
 
 
 @numba.njit(cache=True, nogil=True)
-def _count_once(keys: Any, nodes: Any, first: Any, counts: Any) -> None:
+def _count_once(keys: Any, nodes: Any, counts: Any) -> None:
     """One more in the cell of every key; keys: int64 [k], ascending."""
     for place in range(len(keys)):
         # An edge that is listed twice is one edge: otherwise it would move two counts.
         if place == 0 or keys[place] != keys[place - 1]:
-            counts[keys[place] // nodes - first] += 1
+            counts[keys[place] // nodes] += 1
 
 
 def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> NeighbourMarks | PartMarks:

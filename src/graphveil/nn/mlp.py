@@ -45,7 +45,7 @@ class Dropout(nn.Module):
         if not self.training or not self.silenced or x.device.type != "cpu" or x.dtype is not torch.float32:
             silenced: Tensor = self(torch.relu(x))
             return silenced
-        done: Tensor = _SilencedRelu.apply(x, self._bytes(x), self.silenced)  # type: ignore[no-untyped-call]
+        done: Tensor = _SilencedRelu.apply(x, self._bytes(x), self.silenced)  # type: ignore[no-untyped-call]  # as torch
         return done
 
     def _bytes(self, x: Tensor) -> Tensor:

@@ -398,7 +398,7 @@ class _Part(Secure):
 
     def __init__(self, key: bytes, first: int, words: int) -> None:
         self._whole = (key, first, words)
-        self._stream = _Range(key, first, words)  # type: ignore[assignment]
+        self._stream = _Range(key, first, words)  # type: ignore[assignment]  # draws words alike, and never renews
 
     def begin(self) -> None:
         raise Unsupported("a part of a release is no release")

@@ -74,7 +74,7 @@ class PartMarks(ScatteredMarks):
     count: int
 
     @property
-    def size(self) -> int:  # type: ignore[override]
+    def size(self) -> int:  # type: ignore[override]  # derived here, stored elsewhere
         """Cells: n * count."""
         return len(self.clusters) * self.count
 

@@ -59,8 +59,6 @@ _SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
 _OWN_FEATURES = Whisper()
 """What learns from private features where they are few for the number of nodes, and links hardly any."""
 _HOPS = 3
-_STAGES = 2
-"""How often nodes hear what their neighbours are believed to be."""
 
 
 @dataclass(frozen=True)
@@ -160,19 +158,13 @@ class Probe(Method):
         reach = Operator.of(mean)
         back = torch.from_numpy(mean.multiply(mean.T).sum(axis=1))[:, None]
         first = start.float()
-        beliefs, best = first, 0.0
-        around = one_scale(known.around)
-        for _ in range(_STAGES):
-            told = (beliefs + own + heard).softmax(dim=1).float()
-            near = reach @ told
-            far = reach @ near - back * told
-            far = far / far.sum(dim=1, keepdim=True).clamp(min=1e-3)
-            inputs = torch.cat([around, one_scale(near - near.mean(dim=0)), one_scale(far - far.mean(dim=0))], dim=1)
-            found = corrected(inputs, first, heard[places].float(), places)
-            if found.gain <= best:
-                break
-            beliefs, best = found.beliefs, found.gain
-        return beliefs.double()
+        # Once: what a node hears again would hold its own answer, and networks would learn to repeat it.
+        told = (first + own + heard).softmax(dim=1).float()
+        near = reach @ told
+        far = reach @ near - back * told
+        far = far / far.sum(dim=1, keepdim=True).clamp(min=1e-3)
+        inputs = [one_scale(known.around), one_scale(near - near.mean(dim=0)), one_scale(far - far.mean(dim=0))]
+        return corrected(torch.cat(inputs, dim=1), first, heard[places].float(), places).beliefs.double()
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

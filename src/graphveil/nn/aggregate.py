@@ -7,8 +7,7 @@ that rounding stays far below the noise grid of the secure source.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -21,6 +20,7 @@ from torch import Tensor
 from graphveil.core import Floats
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.device_arcs import blocks_of
+from graphveil.runtime.kernels import kernels
 
 _ONES: Floats = np.empty(0)
 """No weights, no factors."""
@@ -77,25 +77,13 @@ def neighbour_counts(indptr: Tensor, indices: Tensor, said: Tensor, count: int) 
     Whole numbers, so that the order in which they are added does not matter. indptr, indices: arcs by target.
     """
     counts = torch.zeros(len(said) * count, dtype=torch.int64, device=said.device)
-    if (kernel := _counting(said.device)) is not None:
+    if (kernel := kernels(__name__, said.device)) is not None:
         kernel.count(indptr, indices, said.to(torch.uint8 if count <= 256 else torch.int32), count, counts)
         return counts
     for _, sources, targets in blocks_of(indptr, indices):
         cells = targets.mul_(count).add_(said[sources])
         counts.scatter_add_(0, cells, torch.ones_like(cells))
     return counts
-
-
-@cache
-def _counting(device: torch.device) -> ModuleType | None:
-    """Triton's kernel, where there are a GPU and Triton."""
-    if device.type != "cuda":
-        return None
-    try:
-        from graphveil.nn import aggregate_triton
-    except ImportError:
-        return None
-    return aggregate_triton
 
 
 def _sum_there(adj: Csr, rows: Tensor, factors: Floats) -> Tensor:

@@ -20,6 +20,7 @@ from torch import Tensor
 from graphveil.core import Floats
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.device_arcs import blocks_of
+from graphveil.nn.rows import blocks
 from graphveil.runtime.kernels import kernels
 
 _ONES: Floats = np.empty(0)
@@ -204,6 +205,37 @@ class Operator:
     @cached_property
     def _sent(self) -> dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]]:
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """diag(after) (A + loops I) diag(before), by which a matrix is multiplied a few columns at a time.
+
+    No number is held for an arc: for graphs whose arcs are the largest thing there is. before, after: float64 [n].
+    """
+
+    adj: Csr
+    before: Floats
+    after: Floats
+    loops: bool = False
+
+    def __matmul__(self, rows: Tensor) -> Tensor:
+        """Like rows, [n, d]."""
+        out = torch.empty_like(rows)
+        for part in blocks(rows.shape[1], COLUMNS):
+            out[:, part] = self._some(rows[:, part].float())
+        return out
+
+    def _some(self, rows: Tensor) -> Tensor:
+        """Of a few columns, float64 [n, k]."""
+        total = neighbour_sum(self.adj, rows, self.before)
+        if self.loops:
+            total += rows * torch.from_numpy(self.before).to(rows.device)[:, None]
+        return total.mul_(torch.from_numpy(self.after).to(rows.device)[:, None])
+
+
+COLUMNS = 8
+"""Columns of all nodes that are worked on at a time."""
 
 
 class _Propagate(torch.autograd.Function):

@@ -49,7 +49,7 @@ from graphveil.nn.coordinates import (
 )
 from graphveil.nn.features import Scaling
 from graphveil.nn.noisy_labels import corrected, most_telling
-from graphveil.nn.rows import WHOLE, Joined, Mapped, Rows, Selected, alike, blocks, gram, in_blocks, whole
+from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
 
@@ -81,6 +81,7 @@ class Probe(Method):
 
     units = frozenset({Unit.LABEL, Unit.FEATURES})
     leads = units
+    on_gpu = True
 
     width: int = 0
     """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""
@@ -156,7 +157,7 @@ class Probe(Method):
         released = session.release("sums", query).double()
         sums = released.reshape(-1, public.num_classes) * (math.sqrt(2) if private else 1.0)
         noise = session.plan.act("sums", Gaussian).std * (math.sqrt(2) if private else 1.0)
-        kind = torch.float64 if public.num_nodes <= WHOLE else torch.float32
+        kind = torch.float32 if many(public.num_nodes) else torch.float64
         weights = shrunk_weights(sums[: rows.shape[1]], gram(seen), noise)
         start = in_blocks(public.num_nodes, lambda part: posteriors(rows[part] @ weights).log().to(kind))
         if frame is None or not known.own.shape[0]:
@@ -165,7 +166,7 @@ class Probe(Method):
         both = whole(Joined((Selected(rows, outside), Mapped(known.own, frame, frame.width))))
         weights = shrunk_weights(sums, gram(both) * (len(places) / len(outside)), noise)
         added = torch.zeros_like(start)
-        for part in blocks(len(outside)) if len(outside) > WHOLE else [slice(None)]:
+        for part in blocks(len(outside)) if many(len(outside)) else [slice(None)]:
             ids = outside[part]
             added[ids] = (posteriors(both[part] @ weights).log() - start[ids]).to(kind)
         return start, added
@@ -223,7 +224,7 @@ class _Known:
         x = public.feature_rows() if unit is Unit.LABEL else public.outside_training().x
         scaling = scalings(x)
         own = scaled_rows(x, scaling)
-        sent = own[:] if public.num_nodes <= WHOLE else condensed(own)
+        sent = condensed(own) if many(public.num_nodes) else own[:]
         if unit is Unit.FEATURES:
             full = sent.new_zeros(public.num_nodes, sent.shape[1])
             full[~public.train] = sent

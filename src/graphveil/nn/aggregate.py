@@ -113,6 +113,23 @@ def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
     return torch.from_numpy(out)
 
 
+def linked_sum(indptr: Ids, indices: Ids, rows: Tensor) -> Tensor:
+    """`neighbour_sum` where those who hear, [k], are not those who speak, [m]: float64 [k, d].
+
+    indptr: int [k + 1], which may begin anywhere in indices; rows: [m, d].
+    """
+    if rows.device.type == "cpu":
+        out = np.empty((len(indptr) - 1, rows.shape[1]))
+        spmm(indptr, indices, _ONES, _ONES, rows.numpy(), _cuts(indptr - indptr[0]), out)
+        return torch.from_numpy(out)
+    total = torch.zeros(len(indptr) - 1, rows.shape[1], dtype=torch.float64, device=rows.device)
+    pointers = torch.from_numpy(indptr.astype(np.int64) - indptr[0]).to(rows.device)
+    columns = torch.from_numpy(indices[indptr[0] : indptr[-1]]).to(rows.device)
+    for _, sources, targets in blocks_of(pointers, columns, max(1, _ENTRIES // max(rows.shape[1], 1))):
+        total.index_add_(0, targets, rows[sources].double())
+    return total
+
+
 def clip_factors(rows: Tensor, clip: float) -> Floats:
     """What scales each row down to length at most `clip`, float64 [n]; 0 for rows that are not finite."""
     if rows.device.type == "cpu":

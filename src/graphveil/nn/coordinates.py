@@ -19,7 +19,7 @@ from graphveil.graph.arcs import Csr
 from graphveil.nn.aggregate import COLUMNS, Operator, Walk
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator
-from graphveil.nn.rows import WHOLE, Mapped, Rows, blocks, column_means, gram, in_blocks, summed, whole
+from graphveil.nn.rows import Mapped, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
@@ -80,7 +80,7 @@ class Axes:
     @classmethod
     def leading(cls, rows: Rows, width: int = _KEPT, power: float = 1.0) -> Axes:
         """The `width` leading directions of `rows` [m, d], each scaled to its deviation^power, mean square length 1."""
-        if rows.shape[0] > WHOLE:
+        if many(rows.shape[0]):
             return cls._of_many(rows, width, power)
         rows = rows[:]
         mean = rows.mean(dim=0) if len(rows) else rows.new_zeros(rows.shape[1])
@@ -184,7 +184,7 @@ def _counted(rows: Tensor) -> Tensor:
 
 def quantile(values: Tensor, share: float) -> float:
     """The value below which a share of `values` [m] lies; torch's own refuses many."""
-    if len(values) <= WHOLE:
+    if not many(len(values)):
         return float(values.quantile(share))
     return float(values.kthvalue(max(round(share * len(values)), 1)).values)
 
@@ -201,7 +201,7 @@ _MOST_HALF = 6e4
 
 def by_columns(x: Tensor, hops: int, how: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
     """`how` of x [n, d], which makes one matrix a hop, [n, d] each, column by column; of many nodes in 16 bits."""
-    if len(x) <= WHOLE:
+    if not many(len(x)):
         return how(x)
     found = [torch.empty_like(x) for _ in range(hops)]
     for part in blocks(x.shape[1], COLUMNS):
@@ -220,7 +220,7 @@ def smoothed(x: Tensor, adj: Csr, hops: int) -> list[Tensor]:
 
 def _smoothing(adj: Csr) -> Operator | Walk:
     """S."""
-    if adj.num_nodes > WHOLE:
+    if many(adj.num_nodes):
         factors = 1 / np.sqrt(adj.in_degrees() + 1.0)
         return Walk(adj, factors, factors, loops=True)
     looped = sp.csr_array(adj.to_scipy() + sp.eye_array(adj.num_nodes, dtype=np.float32, format="csr"))
@@ -247,7 +247,7 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
 
 def averaging(adj: Csr) -> tuple[Operator | Walk, Tensor]:
     """D^-1 A, by which rows are multiplied, and how much of a row comes back after two hops, float32 [n, 1]."""
-    if adj.num_nodes <= WHOLE:
+    if not many(adj.num_nodes):
         mean = mean_of_neighbours(adj)
         back = np.asarray(mean.multiply(mean.T).sum(axis=1), dtype=np.float32)
         return Operator.of(mean), torch.tensor(back)[:, None]
@@ -258,7 +258,7 @@ def averaging(adj: Csr) -> tuple[Operator | Walk, Tensor]:
 
 def spectral_rows(adj: Csr) -> Tensor:
     """Up to 64 leading eigenvectors of D^-1/2 A D^-1/2 as rows of one length: nodes that short walks join are close."""
-    if adj.num_nodes <= WHOLE:
+    if not many(adj.num_nodes):
         return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
     basis = _leading_of_many(adj, _SPECTRAL)
     return in_blocks(adj.num_nodes, lambda part: (unit_rows(basis[part]) * _SPECTRAL_LENGTH).half())
@@ -281,16 +281,17 @@ def _leading_of_many(adj: Csr, count: int) -> Tensor:
 
 def _leading_vectors(adj: Csr, count: int) -> Tensor:
     """Orthonormal columns [n, count] by subspace iteration; scipy's solvers take minutes where values are repeated."""
-    walk = walk_operator(adj)
-    basis = torch.linalg.qr(torch.randn(adj.num_nodes, min(count, adj.num_nodes)))[0]
+    walk, drawn = walk_operator(adj), torch.randn(adj.num_nodes, min(count, adj.num_nodes))
+    # By a processor: where many vectors have one eigenvalue, rounding decides among them, and is the same everywhere.
+    basis = torch.linalg.qr(drawn.cpu())[0]
     for _ in range(_TURNS):
         # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
         basis = torch.linalg.qr(walk @ basis + basis)[0]
-    settled: Tensor = basis
+    settled: Tensor = basis.to(drawn.device)
     return settled
 
 
-def look_random(x: Tensor, adj: Csr) -> bool:
+def look_random(x: Rows, adj: Csr) -> bool:
     """Whether edges look like drawn at random: they join nodes regardless of features x [n, d], and form no groups.
 
     Judged by two numbers, each against graphs in which every node keeps its degree and gets other neighbours: how far
@@ -298,10 +299,10 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     """
     if adj.num_arcs < _FEWEST * adj.num_nodes:
         return True
-    if adj.num_nodes > WHOLE:
+    if many(adj.num_nodes):
         # Among many nodes coordinates that say nothing cost little, and to give all arcs other ends takes long.
         return False
-    rows = Axes.leading(x, 32)(x)
+    rows = Axes.leading(x, 32)(x[:])
     real = _goes_together(rows, adj)
     others = [_rewired(adj) for _ in range(_OTHERS)]
     chance = torch.tensor([_goes_together(rows, other) for other in others])
@@ -317,7 +318,7 @@ def alike_if_linked(x: Rows, adj: Csr) -> float:
     Of some arcs, drawn by a fixed seed: the answer belongs to the graph.
     """
     chance = torch.Generator().manual_seed(0)
-    if adj.num_nodes <= WHOLE:
+    if not many(adj.num_nodes):
         drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS].cpu().numpy()
     else:
         drawn = torch.randint(max(adj.num_arcs, 1), (_PAIRS,), generator=chance)[: adj.num_arcs].cpu().numpy()

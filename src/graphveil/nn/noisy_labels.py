@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from graphveil.nn.fit import VAST
 from graphveil.nn.mlp import Dropout
-from graphveil.nn.rows import WHOLE, Rows, blocks, in_blocks
+from graphveil.nn.rows import Rows, blocks, in_blocks, many
 from graphveil.runtime.progress import track
 
 _FOLDS = 4
@@ -149,7 +149,7 @@ def _gains(net: Corrections, x: Rows, start: Tensor, chances: Tensor, nodes: Ten
 
     net.eval()
     with torch.no_grad():
-        parts = [slice(None)] if x.shape[0] <= WHOLE else blocks(left_out.shape[1])
+        parts = blocks(left_out.shape[1]) if many(x.shape[0]) else [slice(None)]
         return torch.cat([of(part) for part in parts], dim=1)
 
 

@@ -109,9 +109,14 @@ def held(rows: Rows) -> Rows:
     return rows[:] if rows.shape[0] <= WHOLE and size <= _HELD else rows
 
 
+def many(count: int) -> bool:
+    """Whether so many rows are read block by block."""
+    return count > WHOLE
+
+
 def whole(rows: Rows) -> Rows:
     """The same rows, made at once where a matrix is treated as a whole."""
-    return rows[:] if rows.shape[0] <= WHOLE else rows
+    return rows if many(rows.shape[0]) else rows[:]
 
 
 def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:

@@ -22,8 +22,6 @@ k = 4,096 subgraphs are together off by under 1e-6 of a clip, which `_ROUNDING` 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from types import ModuleType
 from typing import Any, Protocol
 
 import numba
@@ -44,6 +42,7 @@ from graphveil.nn.subgraph_model import (
     start,
     sums_by_subgraph,
 )
+from graphveil.runtime.kernels import kernels
 from graphveil.sampling.subgraphs import Subgraphs
 
 __all__ = ["SubgraphGradients", "SubgraphModel", "gradients", "logits", "start"]
@@ -269,18 +268,9 @@ _LARGEST = 512
 
 def gram_on_gpu(rows: Several) -> tuple[Tensor, Tensor]:
     """The same on a GPU: by Triton's kernel where there is one."""
-    kernel = _gram_kernel() if np.diff(rows.ptr).max(initial=0) <= _LARGEST else None
+    small = np.diff(rows.ptr).max(initial=0) <= _LARGEST
+    kernel = kernels(__name__, rows.inputs.device) if small else None
     return gram_by_size(rows) if kernel is None else kernel.gram(rows.inputs, rows.signals, rows.ptr)
-
-
-@cache
-def _gram_kernel() -> ModuleType | None:
-    """Triton's kernel, where Triton is."""
-    try:
-        from graphveil.nn import subgraph_triton
-    except ImportError:
-        return None
-    return subgraph_triton
 
 
 def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:

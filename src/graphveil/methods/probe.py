@@ -41,6 +41,7 @@ from graphveil.nn.coordinates import (
     condensed,
     hop_means,
     look_random,
+    room_of_rows,
     scaled,
     scaled_rows,
     scalings,
@@ -49,9 +50,10 @@ from graphveil.nn.coordinates import (
 )
 from graphveil.nn.features import Scaling
 from graphveil.nn.noisy_labels import corrected, most_telling
-from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, blocks, gram, in_blocks, many, whole
+from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 
 _WHY = "docs/methods/probe.md"
 _MOVED = math.sqrt(2) * (1 + 1e-12)
@@ -62,6 +64,10 @@ _SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
 """Epsilon of an answer, in units of 1 / noise. At features level the sums alone tell what own features are worth."""
 _OWN_FEATURES = Whisper()
 """What learns from private features where they are few for the number of nodes, and links hardly any."""
+_WIDTHS = (32, 256)
+"""Fewest and most entries of a row, and of its part for own features."""
+_IDS_AN_ENTRY = 40
+"""Training ids for each of them."""
 _HOPS = 3
 
 
@@ -106,6 +112,13 @@ class Probe(Method):
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
 
+    def room(self, public: Public) -> Room:
+        """Coordinates of every node, and eight times a number for every node and class."""
+        # A hop more at label level, where features are smoothed too.
+        width, held, a_row = room_of_rows(public.num_nodes, public.num_features, _HOPS + (public.x is not None))
+        a_row += 16 * min(self.width or _WIDTHS[1], width)
+        return at_a_time(public.num_nodes, a_row, public.num_nodes * (held + 32 * public.num_classes))
+
     def _defers(self, public: Public, unit: Unit) -> bool:
         """Whether private features, learnt alone by noisy gradients, say more than coordinates that are public."""
         return unit is Unit.FEATURES and learns_alone(public)
@@ -124,7 +137,7 @@ class Probe(Method):
             return _OWN_FEATURES.fit(session)
         known = _Known.of(public, session.plan.adjacency.unit)
         places = public.train.nonzero().ravel()
-        width = self.width or min(max(len(places) // 40, 32), 256)
+        width = self.width or min(max(len(places) // _IDS_AN_ENTRY, _WIDTHS[0]), _WIDTHS[1])
         rows = Frame.of(whole(Selected(known.around, places)), width).rows(known.around)
         start, own = self._probed(session, known, rows, width)
         if not any(step.name == "answers" for step in session.plan.steps):

@@ -49,14 +49,16 @@ from graphveil.nn.coordinates import (
     condensed,
     look_random,
     quantile,
+    room_of_rows,
     scaled,
     scaled_rows,
     scalings,
     spectral_rows,
 )
 from graphveil.nn.features import Scaling
-from graphveil.nn.rows import Joined, Mapped, Rows, in_blocks, many, summed
+from graphveil.nn.rows import Joined, Mapped, Rows, at_a_time, in_blocks, many, summed
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 from graphveil.runtime.progress import track
 
 _WHY = "docs/methods/whisper.md"
@@ -138,6 +140,16 @@ class Whisper(Method):
         moved = 2.0 if replaced else 1.0
         steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
         return Plan(adjacency, reading, tuple(steps))
+
+    def room(self, public: Public) -> Room:
+        """Rows of the training nodes, coordinates of the outsiders, and a few numbers of every one and class."""
+        train, classes = int(public.train.sum()), public.num_classes
+        outside = public.num_nodes - train
+        width, held, a_row = room_of_rows(outside, public.num_features, 1)
+        entries = min(_width(public, _IDS_AN_ENTRY), width) + 2 * classes
+        rows = train * entries * (2 if many(train) else 8)
+        outsiders = outside * (held + 4 * public.num_features + 4 * width + 96 * classes)
+        return at_a_time(train, a_row + 24 * entries, rows + outsiders + 8 * public.num_nodes * classes)
 
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)

@@ -260,7 +260,7 @@ def spectral_rows(adj: Csr) -> Tensor:
     """Up to 64 leading eigenvectors of D^-1/2 A D^-1/2 as rows of one length: nodes that short walks join are close."""
     if not many(adj.num_nodes):
         return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
-    basis = _leading_of_many(adj, _SPECTRAL)
+    basis = _leading_of_many(adj, min(_SPECTRAL, adj.num_nodes))
     return in_blocks(adj.num_nodes, lambda part: (unit_rows(basis[part]) * _SPECTRAL_LENGTH).half())
 
 
@@ -271,9 +271,10 @@ def _leading_of_many(adj: Csr, count: int) -> Tensor:
     for _ in range(_TURNS):
         for part in blocks(count, COLUMNS):
             basis[:, part] += walk @ basis[:, part].contiguous()
-        moments = gram(Mapped(basis, lambda some: some.double(), count))
+        moments = gram(Mapped(basis, lambda some: some.double(), count)).cpu() / adj.num_nodes
         # Q = B R^-1 with R^T R = B^T B: columns of mean square 1, as long as they were drawn.
-        turn = torch.linalg.inv(torch.linalg.cholesky(moments.cpu() / adj.num_nodes).T).float().to(basis.device)
+        moments.diagonal().add_(_SMALL)
+        turn = torch.linalg.inv(torch.linalg.cholesky(moments).T).float().to(basis.device)
         for part in blocks(adj.num_nodes):
             basis[part] = basis[part] @ turn
     return basis
@@ -289,6 +290,20 @@ def _leading_vectors(adj: Csr, count: int) -> Tensor:
         basis = torch.linalg.qr(walk @ basis + basis)[0]
     settled: Tensor = basis.to(drawn.device)
     return settled
+
+
+def room_of_rows(nodes: int, features: int, hops: int) -> tuple[int, int, int]:
+    """(entries of a node's coordinates, bytes that are held of a node, bytes of a node in a block).
+
+    Features as they are and scaled, those sent over so many hops, and the shape of the graph with what it is made of.
+    """
+    scaled_width = 2 * features if features <= _FEW else features
+    if not many(nodes):
+        width = (1 + hops) * min(scaled_width, _KEPT) + _SPECTRAL
+        return width, 4 * ((2 + hops) * scaled_width + 2 * width), 8 * width
+    sent = min(scaled_width, _SENT)
+    width = min(scaled_width, _KEPT) + hops * sent + _SPECTRAL
+    return width, 2 * ((1 + hops) * sent + _SPECTRAL) + 4 * _SPECTRAL, 4 * (2 * scaled_width + width) + 8 * width
 
 
 def look_random(x: Rows, adj: Csr) -> bool:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from graphveil.runtime.compute import on_gpu, rows_at_a_time
+from graphveil.runtime.placed import BLOCK_SIZE, Room
 
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""
@@ -112,6 +113,14 @@ def held(rows: Rows) -> Rows:
 def many(count: int) -> bool:
     """Whether so many rows are read block by block."""
     return count > WHOLE
+
+
+def at_a_time(count: int, a_row: int, held: int) -> Room:
+    """The memory of a run that holds so many bytes, and so many for a row of the `count` that are read in blocks."""
+    size = rows_at_a_time(BLOCK)
+    if many(count) and size < count:
+        return Room(held, size, a_row, BLOCK_SIZE)
+    return Room(held, count, a_row)
 
 
 def whole(rows: Rows) -> Rows:

@@ -395,6 +395,8 @@ class _Part(Secure):
     """The draws of some rows of one release, from its key and their place: `Secure.handed`.
 
     Unlike its parent it can be sent. Whoever holds the key can make this release's noise, so it stays inside the walls.
+    A key for every part alone would give other noise than one process draws, whose words are those of one key: the two
+    are equal only while parts know that key.
     """
 
     def __init__(self, key: bytes, first: int, words: int) -> None:

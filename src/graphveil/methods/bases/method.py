@@ -27,6 +27,7 @@ from graphveil.core import (
     is_number,
     quoted,
 )
+from graphveil.runtime.placed import Room
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
 
@@ -117,9 +118,9 @@ class Method(Described):
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
 
-    def room(self, public: Public) -> int:  # noqa: ARG002
-        """Bytes that a run takes on a GPU beside the graph, at least; 0 if nobody knows."""
-        return 0
+    def room(self, public: Public) -> Room:  # noqa: ARG002
+        """Memory that a run takes beside the graph, at least; none if nobody knows."""
+        return Room()
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""

@@ -12,7 +12,8 @@ import inspect
 import math
 import pkgutil
 import reprlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import metadata
@@ -79,13 +80,23 @@ def methods() -> dict[str, type[Any]]:
 
 
 def method(name: str) -> type[Any]:
-    """The method called `name` in any case, one of ours, "package.module:Class" or registered; else a suggestion.
+    """The method called `name` in any case: one of ours, one that is imported or registered; or a suggestion.
 
-    For names that a user gives: a reference is imported.
+    name: also "package.module:Class", which a user gives (`named`).
     """
     from graphveil.methods.bases.method import Method
 
     return _found(name, methods(), METHODS, Method)
+
+
+def written_method(name: str) -> type[Any]:
+    """As `method`, for a name in a file: no reference is followed."""
+    if ":" in name:
+        raise InvalidInput(
+            f"{name!r}: a file imports nothing. Name the class on the command line, --method {name}, and write its "
+            f"name here, {name.rpartition(':')[2].lower()!r}"
+        )
+    return method(name)
 
 
 def flagship(unit: Unit) -> type[Any]:
@@ -188,13 +199,17 @@ def others(group: str, ours: Mapping[str, object]) -> dict[str, Registered | Inv
 
 
 def _found(name: str, ours: Mapping[str, type[Any]], group: str, base: type[Any]) -> type[Any]:
-    """A part of ours, by a user's reference, or registered, if it is a class of the kind that is wanted."""
+    """A part of ours, by a user's reference, imported or registered, if it is a class of the kind that is wanted."""
     key = name.lower()
     if key in ours:
         return ours[key]
     what = group.removeprefix("graphveil.").removesuffix("s")
     if ":" in name:
         return _require_kind(named(name), ours, base, name, what)
+    if imported := {item for item in _imported(base) if item.name() == key}:
+        if len(imported) > 1:
+            raise InvalidInput(f"two classes are called {key!r}: {', '.join(sorted(map(reference_to, imported)))}")
+        return imported.pop()
     known = others(group, ours)
     one = known.get(key)
     if isinstance(one, InvalidInput):
@@ -217,6 +232,53 @@ def _require_kind(
     if key not in ("", name):
         raise InvalidInput(f"{said!r} is registered as {key!r} and called {name!r}; register it as {name!r}")
     return found
+
+
+def reference_to(kind: type[Any]) -> str:
+    """A class as `named` finds it."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_ours(kind: type[Any]) -> bool:
+    """Whether a class is part of this library, as it was installed."""
+    home, _, _ = kind.__module__.partition(".")
+    inside = home == "graphveil" and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    return inside or kind in methods().values()
+
+
+def foreign(parts: Iterable[Described]) -> list[type[Described]]:
+    """The classes of these parts, and of all that they are made of, that are not ours, each once.
+
+    Refuses one that would pass for ours in a file: with the word of another class it would be read as that one.
+    """
+    waiting = list(parts)
+    found: dict[type[Described], None] = {}
+    known: dict[str, type[Any]] = {**{each.kind(): each for each in methods().values()}, **mechanisms(), **curves()}
+    while waiting:
+        part = waiting.pop()
+        waiting += [each for field in fields(part) for each in _described_in(getattr(part, field.name))]  # type: ignore[arg-type]  # all are dataclasses
+        if is_ours(kind := type(part)):
+            continue
+        said = {kind.kind(), part.describe().get("kind")}
+        if len(said) > 1 or kind.kind() in known:
+            raise InvalidInput(
+                f"{reference_to(kind)} calls itself {min(map(str, said))!r}, as one that is built in; rename it"
+            )
+        found[kind] = None
+    return list(found)
+
+
+def _described_in(value: object) -> list[Described]:
+    if isinstance(value, tuple | list):
+        return [each for item in value for each in _described_in(item)]
+    return [value] if isinstance(value, Described) else []
+
+
+def source_of(kind: type[Any]) -> str:
+    """Where a class of others comes from: its reference, and what was installed if that registers it."""
+    reference = reference_to(kind)
+    known = {one.reference: one.distribution for group in (METHODS, MECHANISMS) for one in registered(group)}
+    return f"{reference} of {known[reference]}" if reference in known else reference
 
 
 def rebuild_curve(described: Any) -> Curve:

@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
 from functools import lru_cache
@@ -17,9 +17,10 @@ from pydantic import ValidationError
 
 from graphveil import datasets, discover
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
-from graphveil.bench.spec import SCHEMA, BenchTask, Metric, Spec
+from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec
 from graphveil.core import GraphveilError
 from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
 from graphveil.release.release import Release
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.engine import present_engine
@@ -64,7 +65,8 @@ def run_many(
 
 def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, label: str) -> Iterator[Record]:
     """The records of all tasks, as they get done."""
-    with using_compute(compute), closing(present_engine().stream(_finish, out, pending)) as done:
+    shared = out, methods_of(pending)
+    with using_compute(compute), closing(present_engine().stream(_finish, shared, pending)) as done:
         for _ in track(range(len(pending)), label):
             try:
                 _, record = next(done)
@@ -77,6 +79,11 @@ def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, la
             if _read(out, record.task) != record:
                 _write(out, record)
             yield record
+
+
+def methods_of(claims: Iterable[Claimed]) -> tuple[type[Method], ...]:
+    """The classes that are trained: with them a worker imports what the user named here."""
+    return tuple(discover.written_method(name) for name in sorted({claim.method for claim in claims}))
 
 
 def finished(spec: Spec, *, out: Path) -> list[Record]:
@@ -116,8 +123,9 @@ def _read(out: Path, task: BenchTask) -> Record | None:
     return record if record.schema_version == SCHEMA and record.task == task else None
 
 
-def _finish(out: Path, task: BenchTask) -> Record:
+def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
+    out, _ = shared
     forget_peak()
     result, failure, seconds = _attempt(task)
     record = Record(
@@ -166,7 +174,7 @@ def _said(error: Exception) -> str:
 
 
 def _train(graph: Graph, task: BenchTask) -> Release:
-    kind = discover.method(task.method).__name__
+    kind = discover.written_method(task.method).__name__
     return train(
         graph,
         discover.rebuild_method({"kind": kind, **task.params}),

@@ -144,7 +144,7 @@ class Entry(Model):
     @field_validator("name")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        return str(discover.method(name).name())
+        return str(discover.written_method(name).name())
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -156,7 +156,7 @@ class Entry(Model):
 
     def points(self) -> tuple[Method, ...]:
         """The method at every combination of the grid's values, the last key varying fastest."""
-        kind = discover.method(self.name)
+        kind = discover.written_method(self.name)
         combinations = (dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values()))
         return tuple(kind(**_typed(kind, self.params | chosen)) for chosen in combinations)
 
@@ -301,7 +301,7 @@ class Spec(Model):
         if twice:
             raise ValueError(f"method: two entries share the line {min(twice)}; give them different labels")
         for cell in cells:
-            if cell.unit not in discover.method(cell.entry.name).units:
+            if cell.unit not in discover.written_method(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
             self._require_labels_for_test(cell)
             if cell.charged:
@@ -327,7 +327,7 @@ class Spec(Model):
 
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
-        kind, two = discover.method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
+        kind, two = discover.written_method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
         if two and kind.reads.stored:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
         if not two and kind.needs_public:
@@ -347,7 +347,7 @@ class Spec(Model):
         if self.delta == "n^-1.1":
             raise ValueError("test_on: all graphs share one delta; give delta as a number")
         for entry in self.methods:
-            if discover.method(entry.name).reads.outside_training:
+            if discover.written_method(entry.name).reads.outside_training:
                 raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:

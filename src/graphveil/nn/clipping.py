@@ -52,6 +52,19 @@ class ExampleGradients:
         return torch.cat(products)
 
 
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """One vector for every protected contribution: rows [m, d]."""
+
+    rows: Tensor
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """Sum of the rows, each scaled down to length `clip`, float64 [d]. Those that are not finite count zero."""
+        rows = self.rows.double()
+        rows = rows[lengths_of(rows).isfinite()]
+        return (rows * (clip / (lengths_of(rows) * _ROUNDING).clamp(min=clip))[:, None]).sum(dim=0)
+
+
 def lengths_of(rows: Tensor) -> Tensor:
     """Length of each row in float64, where squares of float32 neither underflow nor overflow, [m]."""
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)

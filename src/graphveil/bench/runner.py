@@ -16,9 +16,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphveil import datasets, discover
+from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
 from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec
 from graphveil.core import GraphveilError
+from graphveil.datasets.source import SplitName
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.release.release import Release
@@ -154,11 +156,13 @@ def _attempt(task: BenchTask) -> tuple[Result | None, str, float]:
     """The result or the reason of the failure, and the seconds it took."""
     start = time.perf_counter()
     try:
-        graph = _graph(task.dataset, task.split, task.seed)
+        graph = _graph(task.dataset, task.tables.get(task.dataset), task.split, task.seed)
         start = time.perf_counter()
         release = _train(graph, task)
         seconds = time.perf_counter() - start
-        elsewhere = {name: _elsewhere(release, _other_graph(name), task) for name in task.test_on}
+        elsewhere = {
+            name: _elsewhere(release, _other_graph(name, task.tables.get(name)), task) for name in task.test_on
+        }
         return result_of(release, graph, elsewhere), "", seconds
     except Exception as error:  # Whatever it is, it must not cost the other tasks.
         return None, _said(error), time.perf_counter() - start
@@ -205,15 +209,15 @@ def seed_for(graph: Graph, task: BenchTask) -> int:
 
 
 @lru_cache(maxsize=2)
-def _graph(name: str, split: str, seed: int) -> Graph:
+def _graph(name: str, tables: OwnTables | None, split: SplitName, seed: int) -> Graph:
     """Tasks come sorted by dataset and seed, so the last graph is nearly always the next one."""
-    return datasets.load(name, split=split, seed=seed)
+    return datasets.load(name, split=split, seed=seed) if tables is None else tables.load(name, split, seed)
 
 
 @lru_cache(maxsize=8)
-def _other_graph(name: str) -> Graph:
+def _other_graph(name: str, tables: OwnTables | None) -> Graph:
     """A graph that is only predicted, for all tasks alike: serving reads no split, and there must be one."""
-    return datasets.load(name, split="random", seed=0)
+    return datasets.load(name, split="random", seed=0) if tables is None else tables.load(name, "random", 0)
 
 
 def _place(out: Path, task: BenchTask) -> Path:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphveil.cli import advise, bench, check, data, evidence, ledger, pages, show, train
+from graphveil.cli import advise, bench, check, data, evidence, ledger, new, pages, show, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,6 +39,7 @@ for family in (show, check, advise, train, evidence, pages):
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
+app.add_typer(new.app, name="new")
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from graphveil.nn.features import by_record, unit_rows
@@ -90,6 +90,21 @@ def dense_logits(weights: list[Tensor], x: Tensor) -> Tensor:
     return h
 
 
+class DenseScorer(nn.Module):
+    """`dense_logits` of features scaled record by record, plus `prior` [c] if there is one: x [n, d] -> [n, c]."""
+
+    def __init__(self, weights: list[Tensor], prior: Tensor | None, scale: str) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(weight, requires_grad=False) for weight in weights)
+        self.prior = None if prior is None else nn.Parameter(prior, requires_grad=False)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, c]."""
+        logits = dense_logits(list(self.weights), with_bias(x, self.scale))
+        return logits if self.prior is None else logits + self.prior
+
+
 def dense_gradients(
     weights: list[Tensor], x: Tensor, y: Tensor, known: Tensor | None = None, prior: Tensor | None = None
 ) -> ExampleGradients:
@@ -123,4 +138,4 @@ def unflat(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
 
 def with_bias(x: Tensor, scale: str) -> Tensor:
     """Features scaled record by record, a small constant appended, unit length again: [m, d] -> [m, d + 1]."""
-    return unit_rows(torch.cat([by_record(x, scale), torch.full((len(x), 1), 0.1)], dim=1))
+    return unit_rows(torch.cat([by_record(x, scale), torch.full((x.shape[0], 1), 0.1)], dim=1))

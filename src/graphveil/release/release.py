@@ -30,6 +30,7 @@ from graphveil.core import (
     Tampered,
     Unsupported,
     is_number,
+    parse,
     quoted,
     rounded,
     timely,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from graphveil.graph.tables import Table
+    from graphveil.release.export import TorchRelease
 
 _FILES = ("release.json", "weights.safetensors", CARD)
 _AUDIT = "audit.json"
@@ -262,6 +264,25 @@ class Release:
         scores = serving.scores(self.method, self.state, self.certificate, whole, self._graph)
         given = () if self.threshold is None else (self.threshold,)
         return self.method.task.judge(scores[mask.cpu()], subject.y[mask].cpu(), subject.sizes, *given)
+
+    def to_torch(self) -> TorchRelease:
+        """The model as a module of torch: (labels, probabilities) = module(inputs), bit for bit as `predict`.
+
+        `.certificate` goes with it, and with its `state_dict`. inputs: features [k, d], or rows of the node table where
+        predictions were released. Training it further on private data is covered by no certificate.
+        """
+        from graphveil.release.export import TorchRelease
+
+        return TorchRelease(self)
+
+    def export(self, form: str, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file, "torch" (.pt2) or "onnx", that runs without graphveil; the certificate is inside.
+
+        For predictions that were released, or that read a node's own features; others read a graph, and are refused.
+        """
+        from graphveil.release.export import ExportForm, export
+
+        return export(self, parse(ExportForm, form, "form"), Path(path))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes.

@@ -274,6 +274,12 @@ def foreign(parts: Iterable[Described]) -> list[type[Described]]:
     return list(found)
 
 
+def foreign_words(described: Any) -> set[str]:
+    """The words of a description that stand for no class of ours."""
+    ours = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
+    return _words(described) - ours
+
+
 def _described_in(value: object) -> list[Described]:
     if isinstance(value, tuple | list):
         return [each for item in value for each in _described_in(item)]

@@ -37,6 +37,8 @@ def export(
 
     require_files(release, out)
     import_methods(own)
+    if to not in ("torch", "onnx", "pyg"):
+        raise gv.InvalidInput(f"--to is torch, onnx or pyg, got {to!r}")
     if to != "pyg":
         if nodes is not None:
             raise gv.InvalidInput("--nodes is for --to pyg; a model keeps ids if it was trained with --keep-ids")

@@ -16,14 +16,6 @@ from graphveil.cli.output import say
 
 app = App(no_args_is_help=True, help="Write a package to begin with: a method of your own.")
 
-_PLACES = {
-    "pyproject.toml": "pyproject.toml",
-    "README.md": "README.md",
-    "method.py": "src/graphveil_$name/method.py",
-    "test.py": "tests/test_$name.py",
-}
-"""Where each file of the template goes."""
-
 
 @app.command("method")
 def new_method(
@@ -49,15 +41,11 @@ def new_method(
 def rendered(name: str) -> dict[str, str]:
     """The files of the template by place, for a method of this name."""
     words = {"name": name, "kind": name.capitalize()}
-    home = files("graphveil.cli") / "templates" / "method"
-    made = {
-        Template(place).substitute(words): Template((home / f"{file}.txt").read_text(encoding="utf-8")).substitute(
-            words
-        )
-        for file, place in _PLACES.items()
+    home = Path(str(files("graphveil.cli"))) / "templates" / "method"
+    texts = {
+        str(file.relative_to(home).with_suffix("")): file.read_text(encoding="utf-8") for file in home.rglob("*.txt")
     }
-    about = f'"""A method for graphveil: {words["kind"]}."""\n'
-    return {**made, f"src/graphveil_{name}/__init__.py": about}
+    return {Template(place).substitute(words): Template(text).substitute(words) for place, text in texts.items()}
 
 
 def _require_free(name: str) -> None:

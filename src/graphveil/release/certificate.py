@@ -35,7 +35,7 @@ from graphveil.privacy.noise import Seeded
 from graphveil.release.promise import Promise, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
-from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
+from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_schema
 
 SCHEMA = 4
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
@@ -491,6 +491,12 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         raise TypeError(f"noise is said to be {made.source!r} and secure={made.secure}")
     if made.traced and not (len(made.sizes) == 3 and min(made.sizes) > 0 and made.method and made.run):
         raise TypeError("the sizes of the graph, the method and the run are not said")
+    told = [made.method and plain_json(made.method)]
+    told += [part for step in described["plan"]["steps"] for part in (step["act"], step["claim"])]
+    if not made.others and (strange := set().union(*map(discover.foreign_words, told))):
+        raise Tampered(
+            f"{min(strange)} is not part of graphveil, and the file does not say so: it was altered, or is old"
+        )
     if made.schema:
         named = Schema.from_text(made.schema)
         if (named.width, len(named.classes)) != made.sizes[1:]:

@@ -49,7 +49,7 @@ class ExportForm(StrEnum):
         return ".pt2" if self is ExportForm.TORCH else ".onnx"
 
 
-class Stored(nn.Module):
+class StoredScores(nn.Module):
     """Scores that were released for every node of the training: rows int64 [k] -> [k, c]."""
 
     def __init__(self, scores: Tensor) -> None:
@@ -100,7 +100,7 @@ def _scorer(release: Release) -> nn.Module:
     method, reads = release.method, release.method.reads
     state: State = {name: part.detach().clone() for name, part in release.state.items()}
     if reads.stored:
-        return Stored(method.logits(state, Tensor(), Csr.empty(0)))
+        return StoredScores(method.logits(state, Tensor(), Csr.empty(0)))
     if reads is not PredictionReads.OWN_FEATURES:
         raise Unsupported(
             f"predictions of {method.name()} read {reads.value}: no module of features alone gives them. Predict here, "
@@ -159,7 +159,7 @@ def _save_torch(release: Release, module: TorchRelease, place: Path) -> None:
     asked = _example(release, _TRIED)
     torch.export.save(_traced(module, asked), place, extra_files=module.metadata)
     with torch.no_grad():
-        _require_same(module, asked, *torch.export.load(place).module()(asked), tolerance=0.0)
+        _require_same(module, asked, torch.export.load(place).module()(asked), tolerance=0.0)
 
 
 def _save_onnx(release: Release, module: TorchRelease, place: Path) -> None:
@@ -187,7 +187,8 @@ def _save_onnx(release: Release, module: TorchRelease, place: Path) -> None:
     program.model.metadata_props.update(module.metadata)
     program.save(place)
     runner = onnxruntime.InferenceSession(place.read_bytes(), providers=["CPUExecutionProvider"])
-    _require_same(module, asked, *map(torch.from_numpy, runner.run(None, {"inputs": asked.numpy()})), tolerance=1e-4)
+    labels, chances = map(torch.from_numpy, runner.run(None, {"inputs": asked.numpy()}))
+    _require_same(module, asked, (labels, chances), tolerance=1e-4)
 
 
 def _traced(module: nn.Module, asked: Tensor) -> torch.export.ExportedProgram:
@@ -214,8 +215,9 @@ def _quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _require_same(module: TorchRelease, asked: Tensor, told: Tensor, told_chances: Tensor, tolerance: float) -> None:
+def _require_same(module: TorchRelease, asked: Tensor, answers: tuple[Tensor, Tensor], tolerance: float) -> None:
     """What a file answers is what the release does; another label only where two chances tie within the tolerance."""
+    told, told_chances = answers
     with torch.no_grad():
         labels, chances = module(asked)
     apart = (chances.gather(1, labels[:, None]) - chances.gather(1, told[:, None])).abs().flatten()

@@ -42,7 +42,7 @@ def run(*commands: str, folder: Path, path: Path | None = None) -> str:
     """What the command line says to some commands, one after the other, in a process of its own."""
     found = [*([str(path)] if path else []), *(each for each in sys.path if each and "pytest" not in each)]
     done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps([command.split() for command in commands])],
+        [sys.executable, "-P", "-c", COMMANDS, json.dumps([command.split() for command in commands])],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(found), "COLUMNS": "200"},
         cwd=folder,
         capture_output=True,
@@ -97,7 +97,7 @@ def test_every_command_takes_an_installed_method(package: Path, installed: Path)
         "bench run s.toml --out records --jobs 2 -q",
         "bench audit s.toml --out records --runs 20 -q",
         "bench show s.toml --out records",
-        "advise --unit edge --num-nodes 200 --num-features 4 --num-classes 2 --method toysums --epsilons 1 --seeds 1 -q",
+        "advise --unit edge --num-nodes 200 --num-features 4 --num-classes 2 --method toysums --epsilons 1 -q",
         folder=package,
         path=installed,
     )
@@ -111,35 +111,29 @@ def test_every_command_takes_an_installed_method(package: Path, installed: Path)
 
 def test_without_being_installed_it_is_named(package: Path, tmp_path: Path) -> None:
     """By package.module:Class, from PYTHONPATH or from this folder; a file alone imports nothing."""
-    (package / "src" / "alone.py").write_text((package / "src/graphveil_toysums/method.py").read_text())
-    (package / "src" / "graph.toml").write_text(SPEC.replace('"edges', '"../edges').replace('"nodes', '"../nodes'))
-    named, out = "alone:Toysums", tmp_path / "model"
+    (tmp_path / "alone.py").write_text((package / "src/graphveil_toysums/method.py").read_text())
+    for name in ("edges.csv", "nodes.csv", "s.toml"):
+        (tmp_path / name).write_text((package / name).read_text())
     said = run(
-        f"methods {named}",
-        f"account {named} --unit edge --epsilon 1 --delta 1e-5 --ridge 2",
-        f"train --method {named} social --unit edge --epsilon 2 --delta 1e-5 --ridge 0.5 --out {out} -q",
-        f"audit --method={named} chain-s --unit edge --epsilon 1 --delta 1e-5 --runs 20 --jobs 1 -q",
-        f"bench run graph.toml --out {tmp_path / 'records'} -q --method {named}",
-        folder=package / "src",
+        "methods alone:Toysums",
+        "account alone:Toysums --unit edge --epsilon 1 --delta 1e-5 --ridge 2",
+        "train --method alone:Toysums social --unit edge --epsilon 2 --delta 1e-5 --ridge 0.5 --out model -q",
+        "audit --method=alone:Toysums chain-s --unit edge --epsilon 1 --delta 1e-5 --runs 20 --jobs 1 -q",
+        "bench run s.toml --out records -q --method alone:Toysums",
+        folder=tmp_path,
     )
     assert said.count("exit 0") == 5, said
     assert "code        alone:Toysums" in said
-    refused = run(
-        f"infer {out}",
-        f"verify {out}",
-        "bench run graph.toml --out never",
-        f"audit {out} social --runs 20",
-        folder=package / "src",
-    )
+    refused = run("infer model", "verify model", "bench run s.toml", "audit model social --runs 20", folder=tmp_path)
     assert refused.count("exit 2") == 4, refused
     assert "unknown method 'Toysums' in a saved plan" in refused
     assert "unknown method 'toysums'" in refused
     given = run(
-        f"infer {out} --method {named}",
-        f"verify {out} social --method {named}",
-        f"card {out} --method {named}",
-        f"audit {out} social --runs 20 --jobs 1 -q --method {named}",
-        folder=package / "src",
+        "infer model --method alone:Toysums",
+        "verify model social --method alone:Toysums",
+        "card model --method alone:Toysums",
+        "audit model social --runs 20 --jobs 1 -q --method alone:Toysums",
+        folder=tmp_path,
     )
     assert given.count("exit 0") == 4, given
 
@@ -161,7 +155,7 @@ def test_mistakes_are_one_sentence(package: Path) -> None:
     assert len(lines) == 9, said
     assert "no module 'nowhere_at_all'" in lines[0]
     assert "'graphveil.core:Unit' is no method" in lines[1]
-    assert "unknown method 'social'" in lines[2] or "method" in lines[2]
+    assert "unknown method 'social'" in lines[2]
     assert "--method takes a value" in lines[3]
     assert "--method is given twice" in lines[4]
     assert "there is a method 'gap' already" in lines[5]

@@ -36,6 +36,7 @@ class MethodCommand(OnceCommand):
     def method_first(self, args: list[str]) -> list[str]:
         """The arguments with what `--method` names in the place of the method."""
         rest, given = taken(args, "--method")
+        import_methods(given)
         return [*given, *rest]
 
 
@@ -46,10 +47,8 @@ class SubjectCommand(MethodCommand):
         from graphveil.runtime.folders import settled
 
         rest, given = taken(args, "--method")
-        if given and rest and settled(Path(rest[0])).is_dir():
-            import_method(*given)
-            return rest
-        return [*given, *rest]
+        import_methods(given)
+        return rest if given and rest and settled(Path(rest[0])).is_dir() else [*given, *rest]
 
 
 class UnitCommand(MethodCommand):

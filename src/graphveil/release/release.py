@@ -8,6 +8,7 @@ import math
 import os
 import struct
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -369,6 +370,7 @@ def load(path: str | os.PathLike[str]) -> Release:
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    _note_other_code(method, certificate)
     planner = certificate.provenance.method
     if planner and discover.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
@@ -397,6 +399,16 @@ def load(path: str | os.PathLike[str]) -> Release:
     require_agreement(said, stated, f"{folder / 'release.json'}")
     require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
+
+
+def _note_other_code(method: Method, certificate: Certificate) -> None:
+    """Say so where a method of others is read by another class than made it, which may have moved or be a namesake."""
+    told = certificate.provenance.others
+    strange = [name for name in map(discover.reference_to, discover.foreign((method,))) if name not in told]
+    if strange:
+        warnings.warn(
+            f"this release was made by {told} and is read by {', '.join(strange)}, of that name", stacklevel=4
+        )
 
 
 def _weights(body: bytes) -> State:

@@ -214,7 +214,7 @@ def _run(
         entry = _reserved(ledger, counted or graph, certificate, method)
         certificate = replace(certificate, provenance=replace(origin, ledger_entry=entry))
         assert made.sealed is not None
-        session = Session(made.public, made.sealed, made.plan, common(source))
+        session = Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
@@ -395,4 +395,5 @@ def _provenance(graph: Graph, made: Planned, source: Stream, seed: int | None) -
         split_reads_labels=graph.split_reads_labels,
         schema="" if graph.schema is None else graph.schema.to_text(),
         ids_digest=graph.ids_digest(),
+        others=made.others,
     )

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query, Unsupported
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.privacy.noise import Stream
 
@@ -19,13 +19,17 @@ T = TypeVar("T")
 
 
 class Session:
-    """One run of one plan: hands out the planned releases, counts them, and refuses any other."""
+    """One run of one plan: hands out the planned releases, counts them, and refuses any other.
 
-    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream) -> None:
+    closed: queries answer with classes of this library alone, which keep their bounds; for methods that are not ours.
+    """
+
+    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream, closed: bool = False) -> None:
         self.public = public
         self.plan = plan
         self._sealed = sealed
         self._source = source
+        self._closed = closed
         self._used: Counter[str] = Counter()
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
@@ -47,6 +51,7 @@ class Session:
         self._source.begin()
         self._used[name] += count
         ask = _discreet(name, query)
+        ask = _bounding(name, ask) if self._closed else ask
         with self._sealed.opened() as sealed:
             if uses is None:
                 return _discreet(name, step.act.apply)(sealed, ask, self._source).detach()
@@ -58,6 +63,21 @@ class Session:
     def left(self, name: str) -> int:
         """How often the step `name` may still run."""
         return self.plan.step(name).times - self._used[name]
+
+
+def _bounding(name: str, query: Query) -> Query:
+    """`query`, if it answers with a tensor or with a class of this library: those are clipped and counted as stated."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        answer = query(*args, **kwargs)
+        if type(answer).__module__.partition(".")[0] not in ("graphveil", "torch"):
+            raise Unsupported(
+                f"step {name!r} was answered with a {type(answer).__name__}, a class that could leave out the bound; "
+                "answer with one of graphveil's own, say nn.clipping.Vectors of one row for every contribution"
+            )
+        return answer
+
+    return asked
 
 
 def _discreet(name: str, work: Callable[..., T]) -> Callable[..., T]:

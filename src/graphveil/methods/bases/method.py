@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphveil.core import (
     Adjacency,
@@ -137,6 +137,10 @@ class Method(Described):
         public graph if it reads PUBLIC_GRAPH.
         """
         return state["logits"]
+
+    def scorer(self, state: State) -> nn.Module:  # noqa: ARG002
+        """`logits` of a node's own features as a torch module, x [n, d] -> [n, c], where `reads` is OWN_FEATURES."""
+        raise Unsupported(f"{self.name()} cannot be taken elsewhere as a module of torch; give it `scorer`")
 
     def require_default(self, *names: str, unless: str, error: type[GraphveilError] = InvalidInput) -> None:
         """Refuse settings that would change nothing; `unless` says what would give them a meaning.

@@ -38,6 +38,28 @@ def require_alone(network: OwnNetwork, features: int, classes: int) -> None:
         _required(network.make, network, features, classes)
 
 
+def require_rows(network: OwnNetwork, features: int, classes: int, rows_alone: bool = False) -> None:
+    """Refuses a module that does not give a row of scores for every node of a made-up graph.
+
+    For networks that read what is public or released, in which nodes may be mixed as one likes. rows_alone: rows are
+    all that it gets.
+    """
+    if network.make is None:
+        return
+    with torch.random.fork_rng(devices=[]):
+        module = network.module(features, classes)
+        model = OwnModel.of(module)
+        if rows_alone and model.inputs != ("x",):
+            raise InvalidInput(f"{network.name} gets rows of numbers here, and no arcs: write forward(x)")
+        x, arcs = list(_made_up(features))[-1]
+        out = _Trial(network.name, model, features, classes).called(module, *arguments(model.inputs, x, arcs)).out
+    if out.shape != (len(x), classes):
+        raise InvalidInput(
+            f"{network.name} gave {list(out.shape)} for a graph of {len(x)} nodes; a row of {classes} scores for every "
+            "node is needed"
+        )
+
+
 @lru_cache(maxsize=64)
 def _required(make: Make, network: OwnNetwork, features: int, classes: int) -> None:  # noqa: ARG001  # `make` tells apart
     """Once for every class: two that have the same name are two."""
@@ -137,8 +159,8 @@ class _Trial:
         module = copy.deepcopy(self.model.module).eval()
         (x, arcs), (other, more) = here, there
         batch = torch.cat([torch.zeros(len(x)), torch.ones(len(other))]).long()
-        alone = self._called(module, *arguments(self.model.inputs, x, arcs))
-        both = self._called(module, torch.cat([x, other]), torch.cat([arcs, more + len(x)], dim=1), batch)
+        alone = self.called(module, *arguments(self.model.inputs, x, arcs))
+        both = self.called(module, torch.cat([x, other]), torch.cat([arcs, more + len(x)], dim=1), batch)
         pooled = len(alone.out) == 1
         if both.out.shape != (2 if pooled else len(batch), self.classes) or not _close(alone.out, both.out):
             for a, b in zip(alone.calls, both.calls, strict=False):
@@ -148,7 +170,7 @@ class _Trial:
 
     def _seen(self, module: nn.Module, x: Tensor, arcs: Tensor) -> _Seen:
         """The module's answer, and the gradient of the loss for class 0 at the centre."""
-        seen = self._called(module, *arguments(self.model.inputs, x, arcs))
+        seen = self.called(module, *arguments(self.model.inputs, x, arcs))
         weights = [part for name, part in module.named_parameters() if name in trainable(module)]
         row = seen.out if seen.out.dim() == 1 else seen.out[0]
         if not row.requires_grad:
@@ -157,7 +179,8 @@ class _Trial:
         found = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
         return _Seen(seen.calls, seen.out.detach(), list(found))
 
-    def _called(self, module: nn.Module, *inputs: Tensor) -> _Seen:
+    def called(self, module: nn.Module, *inputs: Tensor) -> _Seen:
+        """What the module makes of these inputs, or an error with its own words: nothing of them is private."""
         torch.default_generator.manual_seed(1)
         try:
             with torch.enable_grad(), _watched(module) as calls:
@@ -173,7 +196,9 @@ class _Trial:
 
     def _refuse(self, layer: str, kind: str, why: str) -> NoReturn:
         what = f"layer {layer!r} ({kind})" if layer else "its own code, outside of its layers,"
-        raise Unsupported(f"{self.name}: {what} {why}; one subgraph's gradient would tell of others. Instead, {_INSTEAD}")
+        raise Unsupported(
+            f"{self.name}: {what} {why}; one subgraph's gradient would tell of others. Instead, {_INSTEAD}"
+        )
 
 
 @contextmanager
@@ -220,5 +245,12 @@ def _made_up(features: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Subgraphs of one node, of a pair, a star, a chain, and many arcs: features [n, d] and arcs int64 [2, a]."""
     chance = torch.Generator().manual_seed(0)
     dense = [(i, j) for i in range(5) for j in range(5) if i != j]
-    for rows, arcs in ((1, []), (2, [(1, 0)]), (3, []), (5, [(i, 0) for i in range(1, 5)]), (4, [(3, 2), (2, 1), (1, 0)]), (5, dense)):
+    for rows, arcs in (
+        (1, []),
+        (2, [(1, 0)]),
+        (3, []),
+        (5, [(i, 0) for i in range(1, 5)]),
+        (4, [(3, 2), (2, 1), (1, 0)]),
+        (5, dense),
+    ):
         yield torch.randn(rows, features, generator=chance), torch.tensor(arcs, dtype=torch.int64).reshape(-1, 2).T

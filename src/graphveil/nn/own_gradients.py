@@ -136,7 +136,9 @@ class OwnModel:
     def allows(self, shape: Shape, width: int, classes: int) -> bool:
         """Whether subgraphs of this shape may run side by side, tried once on made-up data."""
         if shape not in self.side_by_side:
-            self.side_by_side[shape] = self.block(shape) > 1 and bool(_guarded(partial(self._tried, shape, width, classes)))
+            self.side_by_side[shape] = self.block(shape) > 1 and bool(
+                _guarded(partial(self._tried, shape, width, classes))
+            )
         return self.side_by_side[shape]
 
     def _tried(self, shape: Shape, width: int, classes: int) -> bool:
@@ -144,7 +146,9 @@ class OwnModel:
         chance, size = torch.Generator().manual_seed(0), self.block(shape)
         x = torch.randn(size, shape.rows, width, generator=chance)
         y = torch.randint(classes, (size,), generator=chance)
-        weights = {name: part + 0.1 * torch.randn(part.shape, generator=chance) for name, part in self.made_up().items()}
+        weights = {
+            name: part + 0.1 * torch.randn(part.shape, generator=chance) for name, part in self.made_up().items()
+        }
         shared = shape.edge_index()
         arcs = torch.randint(shape.rows, (size, 2, shape.arcs), generator=chance) if shared is None else shared
         here = self.together(weights, x, arcs, y, key=0)
@@ -237,8 +241,8 @@ def _arcs(batch: Subgraphs, member: int) -> Tensor:
 
 
 def own_logits(model: OwnModel, weights: Weights, batch: Subgraphs, x: Tensor) -> Tensor:
-    """Logits of the k centres, [k, c], each from its own subgraph; in evaluation mode. x: features of the rows, [r, d]."""
-    module, found = copy.deepcopy(model.module).eval(), {}
+    """Logits of the k centres, [k, c], each from its own subgraph, in evaluation mode. x: the rows' features [r, d]."""
+    module, found = copy.deepcopy(model.module).eval(), dict[int, Tensor]()
     one = partial(model.row, module, weights)
     with torch.no_grad():
         for shape, members in shapes_of(batch).items():

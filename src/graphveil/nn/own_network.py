@@ -87,8 +87,9 @@ class OwnNetwork(Described):
 
 
 def _is_setting(pair: object) -> bool:
-    named = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
-    return named and isinstance(pair[1], int | float | str)
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        return False
+    return isinstance(pair[0], str) and isinstance(pair[1], int | float | str)
 
 
 def _require_module(made: Any, name: str) -> None:

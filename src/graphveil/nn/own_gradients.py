@@ -24,7 +24,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numba
@@ -43,10 +43,10 @@ Weights = dict[str, Tensor]
 _ROUNDING = 1 + 1e-6
 """Computed norms may be a little too small and sums a little off; clip harder rather than exceed the bound."""
 
-_BLOCKS = {16: 64, 64: 16}
+_BLOCKS = {16: 256, 64: 16}
 """Subgraphs of a block, by the rows that each may have at most; larger ones run alone."""
-_BLOCK_NUMBERS = 1 << 25
-"""Numbers of a block's gradients at most, 128 MB."""
+_BLOCK_NUMBERS = 1 << 23
+"""Numbers of a block's gradients at most, 32 MB: more do not gain."""
 _SMALL = 3
 """Rows up to which there are few different subgraphs, so that those with the same arcs share a block; stars do too."""
 
@@ -222,14 +222,28 @@ class OwnGradients:
 
 def shapes_of(batch: Subgraphs, y: Tensor | None = None) -> dict[Shape, list[int]]:
     """Which subgraphs have which shape; those without a label, y [k] of -1, are left out."""
+    rows, arcs = np.diff(batch.ptr), np.diff(batch.indptr[batch.ptr])
+    centres = batch.ptr[:-1]
+    heard = batch.indptr[centres + 1] - batch.indptr[centres]
+    # Sources are listed once, ascending: as many as there are other rows, and none of them the centre, are all others.
+    first = np.append(batch.indices, 0)[batch.indptr[centres]]
+    stars = (heard == rows - 1) & (arcs == rows - 1) & ((heard == 0) | (first > centres))
     found: dict[Shape, list[int]] = {}
     for member in range(batch.count) if y is None else (y >= 0).nonzero().ravel().tolist():
-        rows = int(batch.ptr[member + 1] - batch.ptr[member])
-        arcs = _arcs(batch, member).numpy()
-        star = arcs.shape[1] == rows - 1 and not arcs[1].any() and np.array_equal(arcs[0], np.arange(1, rows))
-        shape = Shape(rows, arcs.shape[1], arcs.tobytes() if star or rows <= _SMALL else None)
+        size = int(rows[member])
+        if stars[member]:
+            shape = _star(size)
+        else:
+            shared = _arcs(batch, member).numpy().tobytes() if size <= _SMALL else None
+            shape = Shape(size, int(arcs[member]), shared)
         found.setdefault(shape, []).append(member)
     return found
+
+
+@lru_cache(maxsize=256)
+def _star(rows: int) -> Shape:
+    """Every other row sends to the centre, and nothing else."""
+    return Shape(rows, rows - 1, np.stack([np.arange(1, rows), np.zeros(rows - 1, np.int64)]).tobytes())
 
 
 def _arcs(batch: Subgraphs, member: int) -> Tensor:

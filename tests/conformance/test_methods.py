@@ -16,6 +16,7 @@ from neighbours import Probe, Sketch, adjacencies, neighbour, public_graph, tell
 from torch import Tensor
 
 import graphveil as gv
+import own_modules
 from graphveil import discover
 from graphveil.bench.record import Stopwatch, record_of
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
@@ -31,7 +32,16 @@ from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 
 REPOSITORY = Path(__file__).parents[2]
-SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()]
+OWN: list[Method] = [
+    gv.methods.HeterPoisson(network=gv.OwnNetwork.of(own_modules.PooledGcn, hidden=2), batch=3, epochs=1.0),
+    gv.methods.Ndp(network=gv.OwnNetwork.of(own_modules.SageAttention, hidden=2), layers=2, steps=3, batch=2, cap=1),
+    gv.methods.Drw(network=gv.OwnNetwork.of(own_modules.Mixer, hidden=2), steps=3, batch=2),
+    gv.methods.Probe(network=gv.OwnNetwork.of(own_modules.Gat, hidden=2)),
+    gv.methods.LapGraph(network=gv.OwnNetwork.of(own_modules.Gat, hidden=2), epochs=2),
+    gv.methods.Hearsay(network=gv.OwnNetwork.of(own_modules.RowsOnly), folds=2, hidden=4, hops=2),
+]
+"""Methods with a module of somebody's own."""
+SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()] + OWN
 
 
 def refusal(method: Method, adjacency: Adjacency) -> str:
@@ -58,6 +68,15 @@ def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Seale
     sketch = Sketch.random(np.random.default_rng(seed), adjacency.undirected, nodes=9)
     public, sealed = sketch.beside_public().seal(adjacency)
     return sketch, public, sealed
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of `OWN` are registered as an installed distribution's would be, so that loading finds them."""
+    known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]
+    entries = [discover.Registered(name.partition(":")[2], name, "tests 0") for name in known]
+    before = discover.registered
+    monkeypatch.setattr(discover, "registered", lambda group: entries if group == discover.NETWORKS else before(group))
 
 
 def test_methods_are_found() -> None:

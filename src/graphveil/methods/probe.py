@@ -7,7 +7,7 @@ is charged is two looks at the training labels: one coarse, one fine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import (
+    LATER,
     Adjacency,
     InvalidInput,
     Plan,
@@ -22,6 +23,8 @@ from graphveil.core import (
     State,
     Step,
     Unit,
+    Unsupported,
+    quoted,
     require_whole,
 )
 from graphveil.graph.arcs import Csr
@@ -49,7 +52,10 @@ from graphveil.nn.coordinates import (
     spectral_rows,
 )
 from graphveil.nn.features import Scaling
-from graphveil.nn.noisy_labels import corrected, most_telling
+from graphveil.nn.mlp import with_prefix
+from graphveil.nn.noisy_labels import corrected, learn_from_answers, most_telling
+from graphveil.nn.own_check import require_rows
+from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
@@ -91,14 +97,22 @@ class Probe(Method):
     """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""
     worth: float = 50.0
     """Clean labels of a class that the answers must be worth before nodes are asked; 0 always asks."""
+    network: OwnNetwork | None = field(default=None, metadata=LATER)
+    """At label level, a module of your own, `OwnNetwork.of`, that reads the public graph and learns from the answers.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "width")
         if self.width < 0 or self.worth < 0:
             raise InvalidInput("probe needs width and worth of at least 0")
+        if self.network is not None:
+            if not isinstance(self.network, OwnNetwork):
+                raise InvalidInput(f"network is a module of your own, OwnNetwork.of(Net), got {quoted(self.network)}")
+            self.require_default("worth", unless="a network of ours: an own one always asks")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
+        self._admit(public, adjacency.unit)
         if self._defers(public, adjacency.unit):
             self.require_default("width", "worth", unless="more features or more links: own features are learnt alone")
             return _OWN_FEATURES.plan(public, adjacency, reading, noise)
@@ -119,6 +133,14 @@ class Probe(Method):
         a_row += 16 * min(self.width or _WIDTHS[1], width)
         return at_a_time(public.num_nodes, a_row, public.num_nodes * (held + 32 * public.num_classes))
 
+    def _admit(self, public: Public, unit: Unit) -> None:
+        """Refuse an own network where it could not be used, or gives no row for every node."""
+        if self.network is None:
+            return
+        if unit is not Unit.LABEL:
+            raise Unsupported("an own network of probe reads public features; where they are private use ndp or drw")
+        require_rows(self.network, public.num_features, public.num_classes)
+
     def _defers(self, public: Public, unit: Unit) -> bool:
         """Whether private features, learnt alone by noisy gradients, say more than coordinates that are public."""
         return unit is Unit.FEATURES and learns_alone(public)
@@ -129,7 +151,8 @@ class Probe(Method):
         Unbiased answers to k classes are worth n ((e^epsilon - 1) / (e^epsilon + k - 1))^2 clean labels.
         """
         grown = math.expm1(min(epsilon, 700.0))
-        return epsilon if train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
+        asks = self.network is not None
+        return epsilon if asks or train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
 
     def fit(self, session: Session) -> State:
         public = session.public
@@ -148,12 +171,26 @@ class Probe(Method):
         heard = torch.zeros_like(start)
         for part in blocks(len(places)):
             heard[places[part]] = act.log_chances(candidates[part], said[part]).to(heard.dtype)
+        if self.network is not None:
+            return self._taught(self.network, public, heard)
         beliefs = self._listened(public, known, start, own, heard)
         return {
             "logits": in_blocks(
                 len(start), lambda part: (beliefs[part] + own[part] + heard[part]).log_softmax(dim=1).float()
             )
         }
+
+    def _taught(self, network: OwnNetwork, public: Public, heard: Tensor) -> State:
+        """An own network that learnt from the answers, and what it and they say of every node; heard: as below."""
+        x, arcs = public.features(), public.arcs().edge_index()
+        scaling = Scaling.fit(x, "shifted")
+        module = network.module(public.num_features, public.num_classes)
+        forward = partial(module, *arguments(inputs_of(module), scaling(x), arcs))
+        learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel())
+        with torch.no_grad():
+            beliefs = forward().log_softmax(dim=1)
+        logits = (beliefs + heard).log_softmax(dim=1).float()
+        return {**with_prefix("net.", module.state_dict()), **scaling.state(), "logits": logits}
 
     def _probed(self, session: Session, known: _Known, rows: Rows, width: int) -> tuple[Tensor, Tensor]:
         """Log posteriors [n, c] from public coordinates, and what a node's own features add to them.

@@ -74,6 +74,9 @@ _FIRST_FACTS = (
 _NAMES = ("schema", "ids_digest")
 """Facts that a nameless file does not have."""
 
+_STREAM = ("period", "period_token")
+"""Facts that only the file of a growing graph has."""
+
 _HEADING = "graphveil certificate"
 
 _UNTRACED = "made by a version that did not record what a release descends from"
@@ -121,6 +124,10 @@ class Provenance:
     """Names of columns and classes and how cells became numbers, as JSON (`Schema`); empty where there are none."""
     ids_digest: str = ""
     """SHA-256 of the ids in their order, which every unit leaves public; empty where there are none."""
+    period: int = 0
+    """Of a growing graph, how often it was counted, this time included; 0 for a graph that is released once."""
+    period_token: str = ""
+    """A random number that tells this period from all others, and the journal knows; all periods are one `run`."""
 
     @property
     def drawn_by_label(self) -> bool:
@@ -165,6 +172,10 @@ class Certificate:
     def __post_init__(self) -> None:
         require_delta(self.delta)
         origin = self.provenance
+        if origin.period < 0 or (origin.period > 0) != bool(origin.period_token):
+            raise InvalidInput("a period of a stream has a number above 0 and a token")
+        if origin.period and (self.plan.adjacency.unit is not Unit.EDGE or self.parents):
+            raise InvalidInput("a stream protects edges, and is made of no other release")
         if (origin.released and not origin.descends) or (origin.descends and not self.parents):
             raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
         edges = self.plan.adjacency.unit is Unit.EDGE
@@ -346,8 +357,21 @@ class Certificate:
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
+        lines += self._stream_lines()
         lines += [f"  made of     {_descent(one)}" for one in self.ancestry[1:]]
         return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
+
+    def _stream_lines(self) -> list[str]:
+        """What a growing graph's card says of all periods."""
+        period = self.provenance.period
+        if not period:
+            return []
+        return [
+            f"  stream      period {period}: an edge is counted once in its life, so that the guarantee is for all "
+            "periods together, those so far and those to come [docs/streams.md]",
+            "  uncovered   who is a node and when it arrives, labels and features at any time, which rows were counted "
+            "anew when",
+        ]
 
     def _about(self, own: Guarantee) -> str:
         """Whom the first guarantee is about, where that is more than this run and its data."""
@@ -404,7 +428,7 @@ class Certificate:
             "delta": self.delta,
             "plan": self.plan.describe(),
             "sound": None if self.sound is None else self.sound.describe(),
-            "provenance": {**asdict(self.provenance), "sizes": list(self.provenance.sizes)},
+            "provenance": _described_provenance(self.provenance),
             "parents": [parent.describe() for parent in self.parents],
         }
 
@@ -439,6 +463,12 @@ class Certificate:
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
         require_agreement(described, _in_version(made.describe(), described), "the certificate")
         return made
+
+
+def _described_provenance(origin: Provenance) -> dict[str, Any]:
+    """Plain values for JSON; what concerns growing graphs alone is left out elsewhere."""
+    said = {**asdict(origin), "sizes": list(origin.sizes)}
+    return said if origin.period else {name: said[name] for name in said if name not in _STREAM}
 
 
 def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:

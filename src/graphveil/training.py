@@ -107,7 +107,7 @@ def extend(
     ledger: Ledger | None = None,
     compute: Compute | None = None,
 ) -> Release:
-    """Go on with a graph that has grown since `train(..., journal=...)`: only edges that were never counted are counted.
+    """Go on with a graph that has grown since `train(..., journal=...)`: what was never counted is counted, once.
 
     One edge's whole life costs the epsilon of the first release, however many periods follow (docs/streams.md). Labels
     and features may have changed, and are public. `graph` holds all edges, or those that are new.
@@ -271,9 +271,7 @@ class _Stream:
         ids = None if graph.ids is None else graph.ids.to_pylist()
         places, names = self.journal.places(ids, graph.num_nodes)
         rows = refreshed(self.refresh, graph, self.journal, places)
-        terms = StreamTerms.of(
-            origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry
-        )
+        terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
         if self.journal.period and terms != self.journal.terms:
             raise Tampered("this graph leads to another plan than the stream's: the release was altered")
         period = Period(self.journal, terms, origin.period_token, places, names, rows, note)
@@ -343,7 +341,10 @@ def _require_stream(graph: Graph, method: Method, terms: Terms) -> None:
             f"{method.name()} with these settings reads edges otherwise than by counting each once, so that later "
             "periods would cost again: use hearsay (channel=counts, hops=1) for a graph that grows"
         )
-    if parse(Unit, terms.unit, "unit") is not Unit.EDGE or parse(Reading, terms.reading, "reading") is not Reading.SOUND:
+    if (
+        parse(Unit, terms.unit, "unit") is not Unit.EDGE
+        or parse(Reading, terms.reading, "reading") is not Reading.SOUND
+    ):
         raise Unsupported("a journal is kept at unit edge and under the sound reading")
     if graph.lineage is not None or graph.public_graph is not None or graph.edge_parts is not None:
         raise Unsupported(

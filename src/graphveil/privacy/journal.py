@@ -271,17 +271,18 @@ class Journal:
 
     def _keep(self, terms: StreamTerms, token: str, runs: list[Ids], rows: _Rows) -> None:
         old = {} if self._head is None else dict(zip(map(id, self._runs), self._head.runs, strict=True))
-        files = tuple(old.get(id(run)) or self._written("ends", memoryview(run).cast("B")) for run in runs)
+        files = tuple(old.get(id(run)) or self._written("ends", run.tobytes()) for run in runs)
         tokens = () if self._head is None else self._head.tokens
         head = _Head(terms, (*tokens, token), files, self._written("rows", rows.to_bytes()))
         # Whatever is written until here is not named anywhere; from here on all of it counts.
-        write_whole(self.folder / _HEAD, {"version": VERSION, **asdict(head)}, private=True)
+        said = asdict(head)
+        write_whole(self.folder / _HEAD, {"version": VERSION, "sha256": _sha256(said), "head": said}, private=True)
         self._head, self._runs, self._rows = head, runs, rows
         self._sweep()
 
-    def _written(self, kind: str, body: bytes | memoryview) -> _File:
+    def _written(self, kind: str, body: bytes) -> _File:
         file = _File(f"{kind}-{secrets.token_hex(8)}", len(body), hashlib.sha256(body).hexdigest())
-        write_file(self.folder / file.name, bytes(body), private=True)
+        write_file(self.folder / file.name, body, private=True)
         return file
 
     def _ends(self, file: _File) -> Ids:
@@ -339,13 +340,20 @@ def _require_vacant(folder: Path) -> None:
 
 def _read_head(folder: Path) -> _Head:
     try:
-        said = json.loads((folder / _HEAD).read_bytes())
-        if said.pop("version") != VERSION:
+        told = json.loads((folder / _HEAD).read_bytes())
+        if told["version"] != VERSION:
             raise ValueError(f"this graphveil reads version {VERSION}")
+        said = told["head"]
+        if _sha256(said) != told["sha256"]:
+            raise ValueError("another checksum")
         files = tuple(_File(**file) for file in said["runs"])
         return _Head(StreamTerms(**said["terms"]), tuple(said["tokens"]), files, _File(**said["rows"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Tampered(f"{folder / _HEAD} cannot be read ({error!r}); restore the newest journal") from error
+
+
+def _sha256(said: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager

@@ -205,8 +205,8 @@ class Ledger:
             raise InvalidInput(f"no reservation {entry!r} in {self.path}: give the ledger that the stream began with")
         if mine.periods.get(entry, 1) > period:
             raise Tampered(
-                f"{self.path} knows {mine.periods[entry]} periods of this stream, and its journal {period}: the journal "
-                "is an older copy, and would count edges again. Restore the newest one"
+                f"{self.path} knows {mine.periods[entry]} periods of this stream, and its journal {period}: it is "
+                "an older copy, and would count edges again. Restore the newest one"
             )
         if budgets.get(book.known(content), mine) is not mine:
             raise InvalidInput(

@@ -63,9 +63,7 @@ class Period:
         """Write down what was counted and is to be told, int64 [k, c]; gives all that was told of the graph's nodes."""
         targets, sources = (np.concatenate(each) for each in zip(*self._counted, strict=True))
         count = len(self.names) if self.names is not None else len(self.places)
-        self.journal.commit(
-            self.terms, self.token, (targets, sources), self.places[self.rows], told, self.names, count
-        )
+        self.journal.commit(self.terms, self.token, (targets, sources), self.places[self.rows], told, self.names, count)
         self.noted()
         return self.journal.evidence(self.places)
 

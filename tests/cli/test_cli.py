@@ -22,8 +22,8 @@ from graphveil.cli.options import known_methods
 from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
-    "methods", "datasets", "account", "advise", "train", "release-graph", "infer", "demo", "data", "data pack",
-    "data get",
+    "methods", "datasets", "account", "advise", "train", "extend", "release-graph", "infer", "demo", "data",
+    "data pack", "data get",
     "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack",
     "court", "report", "verify",
 )  # fmt: skip

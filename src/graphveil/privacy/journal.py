@@ -154,7 +154,6 @@ class Journal:
                 "cannot be extended: restore it, or train anew at a further cost"
             )
         require_one_machine(folder.resolve() / _LOCK)
-        folder.chmod(0o700)
         with _locked(folder):
             if fresh:
                 _require_vacant(folder)
@@ -360,6 +359,7 @@ def _sha256(said: dict[str, Any]) -> str:
 def _locked(folder: Path) -> Iterator[None]:
     """The folder is ours until the block ends; the lock of a process that was killed is free."""
     try:
+        folder.chmod(0o700)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InvalidInput(f"the journal {folder} cannot be used: {error.strerror or error}") from None

@@ -1,4 +1,4 @@
-"""An audit of a whole stream: `python benchmarks/audit_streams.py [--runs 4000] [--epsilon 2] [--directed] [--broken]`.
+"""An audit of a whole stream: `python benchmarks/audit_streams.py [--runs 2000] [--epsilon 2] [--directed] [--broken]`.
 
 Two streams of five periods differ in one edge, which arrives in the first, vanishes and comes back. Its ends are
 counted in different periods. The attacker knows everything else, sees what every period tells, and weighs all of it by
@@ -113,7 +113,7 @@ def audit(runs: int, epsilon: float, undirected: bool = True, broken: bool = Fal
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=4000)
+    parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--epsilon", type=float, default=2.0)
     parser.add_argument("--directed", action="store_true")
     parser.add_argument("--broken", action="store_true")

@@ -257,7 +257,7 @@ def write_tables(prefix: str, nodes: int, labelled: bool) -> None:
     Path(f"{prefix}edges.csv").write_text("\n".join(["source,target", *(f"{u},{v}" for u, v in pairs), ""]))
 
 
-@pytest.mark.parametrize("name", ["start", "unit", "epsilon", "streams"])
+@pytest.mark.parametrize("name", ["start", "unit", "epsilon", "elsewhere", "streams"])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_tables("", 60, labelled=True)

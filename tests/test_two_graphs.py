@@ -27,6 +27,7 @@ from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, PublicGraph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.nn.clipping import Vectors
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
 
@@ -45,16 +46,11 @@ class Student(Method):
 
     def fit(self, session: Session) -> State:
         asked = session.public.require_public_graph()
-        session.release("sum", lambda _: _Nothing())
+        session.release("sum", lambda _: Vectors(torch.zeros(0, 1)))
         return {"weights": asked.x[asked.ask].T[:, : session.public.num_classes].contiguous()}
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         return x @ state["weights"] + torch.from_numpy(visible_arcs.in_degrees()).float()[:, None]
-
-
-class _Nothing:
-    def clipped_sum(self, clip: float) -> Tensor:  # noqa: ARG002
-        return torch.zeros(1)
 
 
 @pytest.fixture

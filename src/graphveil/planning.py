@@ -6,17 +6,21 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from graphveil import discover
 from graphveil.core import (
     Adjacency,
+    Described,
     InvalidInput,
     Plan,
     Reading,
+    Step,
     Unit,
     Unsupported,
     is_number,
     parse,
     require_delta,
     require_positive,
+    require_printable,
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
@@ -61,6 +65,8 @@ class Planned:
     sound: Plan | None
     noise: float
     delta: float
+    others: str = ""
+    """The code that is not ours: classes of the method and its plan, and what was installed; empty if all is ours."""
 
     @cached_property
     def epsilon(self) -> float:
@@ -86,7 +92,9 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     noise = agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
     plan = plan_of(method, public, adjacency, reading, noise)
-    return Planned(method, public, sealed, plan, sound, noise, delta)
+    _require_tellable(plan, sound)
+    foreign = discover.foreign((method, *_parts(plan), *_parts(sound)))
+    return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(discover.source_of, foreign)))
 
 
 def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -117,6 +125,28 @@ def cautions(epsilon: float | None, delta: float, nodes: int | None) -> list[str
             f"meet it; take at most {default_delta(nodes):g}"
         )
     return found
+
+
+def unproven(others: str) -> str:
+    """What is said of code that is not part of this library."""
+    return (
+        f"{others} is not part of graphveil: that one unit moves each step no further than is charged, and that "
+        "nothing private leaves beside the steps, is its author's claim and not proven here"
+    )
+
+
+def _parts(plan: Plan | None) -> list[Described]:
+    return [] if plan is None else [part for step in plan.steps for part in (step.act, step.claim)]
+
+
+def _require_tellable(*plans: Plan | None) -> None:
+    """Plans and steps are what they are said to be, in words that a card can hold."""
+    for plan in filter(None, plans):
+        if type(plan) is not Plan or any(type(step) is not Step for step in plan.steps):
+            raise InvalidInput("a plan must be a Plan of Steps, and of no classes derived from them")
+        for step in plan.steps:
+            for words in (step.name, step.why, step.refuted, *step.assumes):
+                require_printable(words, f"what step {step.name!r} says")
 
 
 def _odds(epsilon: float) -> str:

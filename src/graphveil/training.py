@@ -42,7 +42,7 @@ from graphveil.release.certificate import Certificate, Provenance, described_met
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
-from graphveil.runtime.compute import Compute, present, using_compute
+from graphveil.runtime.compute import Compute, on_device, present, using_compute
 from graphveil.runtime.distributed import agreed, crew, require_alike
 from graphveil.runtime.placed import placed, require_room, roomy
 from graphveil.runtime.progress import note
@@ -300,7 +300,10 @@ def _run(
         _require_countable(graph, method, means.ledger)
         here = _placed_graph(graph, method)
         made = planned(method, here, terms, learns=not weights)
-        require_room(here.device, method.room(made.public), graph.num_nodes)
+        if stream is not None and made.others:
+            raise Unsupported("a journal is kept for methods of graphveil's own; this one is not part of it")
+        with on_device(here.device):
+            require_room(here.device, method.room(made.public), graph.num_nodes)
         source = means.source() if stream is None else means.source(stream.number)
         origin = _provenance(graph, made, source, means.seed)
         origin = origin if stream is None else stream.noted(origin)
@@ -321,7 +324,7 @@ def _run(
         certificate = replace(certificate, provenance=origin)
         assert made.sealed is not None
         session = (
-            Session(made.public, made.sealed, made.plan, common(source))
+            Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
             if stream is None
             else stream.session(graph, made, source, origin, note_period)
         )
@@ -527,4 +530,5 @@ def _provenance(graph: Graph, made: Planned, source: Stream, seed: int | None) -
         split_reads_labels=graph.split_reads_labels,
         schema="" if graph.schema is None else graph.schema.to_text(),
         ids_digest=graph.ids_digest(),
+        others=made.others,
     )

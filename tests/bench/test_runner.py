@@ -533,8 +533,8 @@ def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> No
     class Away(Local):
         """Writes its records where nobody here reads them."""
 
-        def stream(self, work: Any, shared: Any, items: Any) -> Generator[Any]:  # noqa: ARG002
-            yield from super().stream(work, tmp_path / "there", items)
+        def stream(self, work: Any, shared: Any, items: Any) -> Generator[Any]:
+            yield from super().stream(work, (tmp_path / "there", shared[1]), items)
 
     here = tmp_path / "here"
     [record] = runner.run(make(seeds=[0]), out=here)

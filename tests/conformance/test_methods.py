@@ -25,6 +25,7 @@ from graphveil.graph.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.nn import rows
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -354,6 +355,28 @@ def test_sound_sensitivity_holds(method: Method, adjacency: Adjacency, tries: in
 @pytest.mark.parametrize(("method", "adjacency"), SERVING)
 def test_sound_sensitivity_of_serving_holds(method: Method, adjacency: Adjacency, tries: int) -> None:
     assert search(method, adjacency, Reading.SOUND, tries, climbs=tries, work=serving(method, adjacency)) <= 1 + 1e-6
+
+
+IN_BLOCKS = [case for case in CASES if case.values[0].name() in ("hearsay", "probe", "whisper")]
+
+
+@pytest.fixture
+def in_twos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every matrix counts as large, and is read two rows at a time."""
+    monkeypatch.setattr(rows, "WHOLE", 2)
+    monkeypatch.setattr(rows, "BLOCK", 2)
+
+
+@pytest.mark.usefixtures("in_twos")
+@pytest.mark.parametrize(("method", "adjacency"), IN_BLOCKS)
+def test_sound_sensitivity_holds_in_blocks(method: Method, adjacency: Adjacency) -> None:
+    assert search(method, adjacency, Reading.SOUND, 0, climbs=0) <= 1 + 1e-6
+
+
+@pytest.mark.usefixtures("in_twos")
+@pytest.mark.parametrize(("method", "adjacency"), IN_BLOCKS)
+def test_tripwire_in_blocks(method: Method, adjacency: Adjacency) -> None:
+    assert not interference(method, adjacency, method.fit)
 
 
 SUMS = [

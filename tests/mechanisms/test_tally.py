@@ -11,11 +11,11 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from graphveil.core import Floats, InvalidInput
+from graphveil.core import Floats, GraphveilError, InvalidInput
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
+from graphveil.mechanisms.tally import Marks, NoisyBlocks, ScatteredMarks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR
 from graphveil.privacy.noise import Secure, Seeded, Stream
 
@@ -181,3 +181,22 @@ def test_costs() -> None:
 def test_bad_settings_are_refused(wrong: tuple[float, int]) -> None:
     with pytest.raises(InvalidInput):
         Tally(*wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(3, dtype=torch.int64), torch.zeros(4), torch.zeros(2, 2, dtype=torch.int64)]
+)
+def test_counts_that_come_from_elsewhere_are_one_whole_number_for_every_cell(wrong: torch.Tensor) -> None:
+    class There(Marks):
+        def counted_there(self, marks: int) -> torch.Tensor:  # noqa: ARG002
+            return wrong
+
+    class Scattered(ScatteredMarks):
+        size = 4
+
+        def counted(self, marks: int, block: int, finish: NoisyBlocks) -> torch.Tensor:  # noqa: ARG002
+            return wrong
+
+    for asked in (There(np.empty((0, 1), np.int64), 4), Scattered()):
+        with pytest.raises(GraphveilError, match=r"counts must be int64 \[4\]"):
+            Tally(1.0).apply(NOTHING, lambda _, asked=asked: asked, Seeded(0))

@@ -21,6 +21,7 @@ from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
 from graphveil.methods.bases.method import Method
+from graphveil.nn.clipping import Vectors
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.privacy.session import Session
@@ -144,14 +145,9 @@ class _Keeps(_Told):
             session.release("sum", self._query)
         return super().fit(session)
 
-    def _query(self, sealed: Sealed) -> _Zero:
+    def _query(self, sealed: Sealed) -> Vectors:
         assert sealed.derived("bound", lambda _: self.label) == self.label
-        return _Zero()
-
-
-class _Zero:
-    def clipped_sum(self, clip: float) -> torch.Tensor:  # noqa: ARG002
-        return torch.zeros(1)
+        return Vectors(torch.zeros(0, 1))
 
 
 class _Kept(Session):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.nn.functional import cross_entropy
 
-from graphveil.nn.clipping import dense_gradients, dense_logits, flat, start_weights, unflat, with_bias
+from graphveil.nn.clipping import Vectors, dense_gradients, dense_logits, flat, start_weights, unflat, with_bias
 
 
 def oracle(weights: list[Tensor], x: Tensor, y: Tensor, clip: float) -> Tensor:
@@ -70,3 +70,19 @@ def test_features_are_scaled_one_record_at_a_time() -> None:
     assert torch.allclose(with_bias(x, "centred")[2], with_bias(x[2:3], "centred")[0])
     with pytest.raises(ValueError, match="private"):
         with_bias(x, "shifted")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), clip=st.floats(1e-3, 10), size=st.sampled_from([1e-30, 1.0, 1e30]))
+def test_one_vector_moves_a_sum_by_one_clip_at_most(seed: int, clip: float, size: float) -> None:
+    rows = size * torch.randn(5, 3, generator=torch.Generator().manual_seed(seed))
+    whole, rest = Vectors(rows).clipped_sum(clip), Vectors(rows[1:]).clipped_sum(clip)
+    assert float((whole - rest).norm()) <= clip * (1 + 1e-12)
+    if size == 1e-30:
+        assert torch.allclose(whole, rows.double().sum(dim=0))
+
+
+def test_vectors_that_are_no_numbers_count_nothing() -> None:
+    rows = torch.tensor([[3.0, 4.0], [float("nan"), 0.0], [float("inf"), 1.0]])
+    assert torch.allclose(Vectors(rows).clipped_sum(1.0), torch.tensor([0.6, 0.8], dtype=torch.float64))
+    assert Vectors(torch.zeros(0, 2)).clipped_sum(1.0).tolist() == [0.0, 0.0]

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from audit_streams import Moment, audit, told
-from graphveil.core import GraphveilError, InvalidInput
+from audit_streams import Moment, audit, graph_of, told
+from graphveil.core import Adjacency, GraphveilError, InvalidInput, Plan, PrivateAccess, Reading, Step
 from graphveil.evidence.case import small_graph
 from graphveil.graph.graph import Graph
-from graphveil.privacy.journal import Journal
+from graphveil.mechanisms.tally import Tally
+from graphveil.privacy.journal import Journal, StreamTerms
 from graphveil.privacy.noise import Secure, Seeded
-from graphveil.privacy.period import refreshed
+from graphveil.privacy.period import Period, PeriodSession, refreshed
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +113,21 @@ def test_nothing_is_told_that_the_journal_does_not_have(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", lambda _: None)
     # So it was not told, and may be counted.
     assert int(told(tmp_path / "j", stream, True, 0.0, Seeded(0))[0].sum()) == 2
+
+
+def test_a_period_is_asked_by_count_alone(tmp_path: Path) -> None:
+    """A query of a method's own would be in no journal."""
+    moment = Moment(frozenset({(0, 1)}), (0, 1), (0, 1))
+    public, sealed = graph_of(moment, True).seal(Adjacency.of("edge"))
+    for marks, error in ((2, PrivateAccess), (1, GraphveilError)):
+        act = Tally(1.0, marks=marks)
+        plan = Plan(Adjacency.of("edge"), Reading.SOUND, (Step("hop", act, act.curve(1), 1, why=""),))
+        with Journal.held(tmp_path / f"j{marks}", fresh=True) as journal:
+            terms, rows = StreamTerms.of("run", plan, 1e-5, 2, False), np.arange(2)
+            session = PeriodSession(public, sealed, plan, Seeded(0), Period(journal, terms, "t", rows, None, rows))
+            with pytest.raises(error):
+                session.release("hop", lambda _: None) if marks == 2 else session.count("hop", torch.arange(2), 2)
+            assert journal.period == 0
 
 
 def ring(nodes: int) -> Graph:

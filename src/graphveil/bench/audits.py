@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
+from graphveil.bench.runner import methods_of
 from graphveil.bench.spec import BenchTask, Claimed, Model, Spec, digest
 from graphveil.core import rounded
 from graphveil.evidence import sound_cases as upheld
 from graphveil.evidence.audit import Claim, judge
+from graphveil.methods.bases.method import Method
 from graphveil.planning import Terms, planned
 from graphveil.release.finding import Finding
 from graphveil.runtime.compute import Compute, using_compute
@@ -92,7 +94,8 @@ def run(spec: Spec, *, out: Path, compute: Compute | None = None, runs: int = RU
         if (found := audit.found()) and found.runs >= enough
     }
     pending = [claim for claim in wanted if claim.key() not in done]
-    with using_compute(compute), closing(present_engine().stream(_attack, runs, pending)) as stream:
+    shared = runs, methods_of(pending)
+    with using_compute(compute), closing(present_engine().stream(_attack, shared, pending)) as stream:
         for _ in track(range(len(pending)), f"{spec.title}: audits"):
             _, audit = next(stream)
             done[audit.claim.key()] = audit
@@ -121,10 +124,11 @@ def _read(path: Path, claim: LineClaim) -> Audit | None:
     return audit if audit.claim == claim else None
 
 
-def _attack(runs: int, claim: LineClaim) -> Audit:
+def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> Audit:
     """One claim on the court's small graphs; the seed is its own, so that no two audits share their luck."""
+    runs, _ = shared
     try:
-        kind = discover.method(claim.method).__name__
+        kind = discover.written_method(claim.method).__name__
         method = discover.rebuild_method({"kind": kind, **claim.params})
         pairs = {pair.what: pair for pair in upheld.pairs(claim.unit)}
         graph = next(iter(pairs.values())).graph

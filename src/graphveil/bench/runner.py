@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
 from functools import lru_cache
@@ -16,10 +16,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphveil import datasets, discover
+from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
-from graphveil.bench.spec import SCHEMA, BenchTask, Metric, Spec
+from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec
 from graphveil.core import GraphveilError
+from graphveil.datasets.source import SplitName
 from graphveil.graph.graph import Graph
+from graphveil.methods.bases.method import Method
 from graphveil.release.release import Release
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.engine import present_engine
@@ -64,7 +67,8 @@ def run_many(
 
 def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, label: str) -> Iterator[Record]:
     """The records of all tasks, as they get done."""
-    with using_compute(compute), closing(present_engine().stream(_finish, out, pending)) as done:
+    shared = out, methods_of(pending)
+    with using_compute(compute), closing(present_engine().stream(_finish, shared, pending)) as done:
         for _ in track(range(len(pending)), label):
             try:
                 _, record = next(done)
@@ -77,6 +81,11 @@ def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, la
             if _read(out, record.task) != record:
                 _write(out, record)
             yield record
+
+
+def methods_of(claims: Iterable[Claimed]) -> tuple[type[Method], ...]:
+    """The classes that are trained: with them a worker imports what the user named here."""
+    return tuple(discover.written_method(name) for name in sorted({claim.method for claim in claims}))
 
 
 def finished(spec: Spec, *, out: Path) -> list[Record]:
@@ -116,8 +125,9 @@ def _read(out: Path, task: BenchTask) -> Record | None:
     return record if record.schema_version == SCHEMA and record.task == task else None
 
 
-def _finish(out: Path, task: BenchTask) -> Record:
+def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
+    out, _ = shared
     forget_peak()
     result, failure, seconds = _attempt(task)
     record = Record(
@@ -146,11 +156,13 @@ def _attempt(task: BenchTask) -> tuple[Result | None, str, float]:
     """The result or the reason of the failure, and the seconds it took."""
     start = time.perf_counter()
     try:
-        graph = _graph(task.dataset, task.split, task.seed)
+        graph = _graph(task.dataset, task.tables.get(task.dataset), task.split, task.seed)
         start = time.perf_counter()
         release = _train(graph, task)
         seconds = time.perf_counter() - start
-        elsewhere = {name: _elsewhere(release, _other_graph(name), task) for name in task.test_on}
+        elsewhere = {
+            name: _elsewhere(release, _other_graph(name, task.tables.get(name)), task) for name in task.test_on
+        }
         return result_of(release, graph, elsewhere), "", seconds
     except Exception as error:  # Whatever it is, it must not cost the other tasks.
         return None, _said(error), time.perf_counter() - start
@@ -166,7 +178,7 @@ def _said(error: Exception) -> str:
 
 
 def _train(graph: Graph, task: BenchTask) -> Release:
-    kind = discover.method(task.method).__name__
+    kind = discover.written_method(task.method).__name__
     return train(
         graph,
         discover.rebuild_method({"kind": kind, **task.params}),
@@ -197,15 +209,15 @@ def seed_for(graph: Graph, task: BenchTask) -> int:
 
 
 @lru_cache(maxsize=2)
-def _graph(name: str, split: str, seed: int) -> Graph:
+def _graph(name: str, tables: OwnTables | None, split: SplitName, seed: int) -> Graph:
     """Tasks come sorted by dataset and seed, so the last graph is nearly always the next one."""
-    return datasets.load(name, split=split, seed=seed)
+    return datasets.load(name, split=split, seed=seed) if tables is None else tables.load(name, split, seed)
 
 
 @lru_cache(maxsize=8)
-def _other_graph(name: str) -> Graph:
+def _other_graph(name: str, tables: OwnTables | None) -> Graph:
     """A graph that is only predicted, for all tasks alike: serving reads no split, and there must be one."""
-    return datasets.load(name, split="random", seed=0)
+    return datasets.load(name, split="random", seed=0) if tables is None else tables.load(name, "random", 0)
 
 
 def _place(out: Path, task: BenchTask) -> Path:

@@ -25,11 +25,13 @@ from pydantic import (
     PlainSerializer,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from graphveil import datasets, discover
+from graphveil.bench.own_tables import OwnTables, whole
 from graphveil.core import InvalidInput, Reading, Unit, Unsupported
 from graphveil.datasets.source import TWO_GRAPHS, SplitName
 from graphveil.methods.bases.method import Method
@@ -59,9 +61,10 @@ def _listed(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def _known_dataset(name: str) -> str:
-    if name not in datasets.names():
-        raise ValueError(f"unknown dataset {name!r}; known: {', '.join(datasets.names())}")
+def _known_dataset(name: str, info: ValidationInfo) -> str:
+    known = [*datasets.names(), *((info.context or {}).get("tables") or ())]
+    if name not in known:
+        raise ValueError(f"unknown dataset {name!r}; known: {', '.join(sorted(known))}")
     return name
 
 
@@ -118,13 +121,20 @@ class BenchTask(Claimed):
     seed: Seed
     test_on: tuple[str, ...] = ()
     """Other graphs on which the trained model predicts, each with a budget of its own at the same epsilon and delta."""
+    tables: dict[str, OwnTables] = {}
+    """Those of the graphs that come from the user's own tables."""
 
     def key(self) -> str:
         """SHA-256 of the task's canonical JSON and the schema version.
 
-        A field with a default came later; as long as it is not used the task keeps the name that it had before.
+        A field with a default came later; as long as it is not used the task keeps the name that it had before. Where
+        tables lie does not matter, what is in them does.
         """
-        return digest({"schema": SCHEMA, "task": self.model_dump(mode="json", exclude_defaults=True)})
+        said = self.model_dump(mode="json", exclude_defaults=True)
+        for tables in said.get("tables", {}).values():
+            for place in ("edges", "nodes", "categories"):
+                tables.pop(place, None)
+        return digest({"schema": SCHEMA, "task": said})
 
 
 class Entry(Model):
@@ -144,7 +154,7 @@ class Entry(Model):
     @field_validator("name")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        return str(discover.method(name).name())
+        return str(discover.written_method(name).name())
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -156,7 +166,7 @@ class Entry(Model):
 
     def points(self) -> tuple[Method, ...]:
         """The method at every combination of the grid's values, the last key varying fastest."""
-        kind = discover.method(self.name)
+        kind = discover.written_method(self.name)
         combinations = (dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values()))
         return tuple(kind(**_typed(kind, self.params | chosen)) for chosen in combinations)
 
@@ -271,6 +281,8 @@ class Spec(Model):
     split: SplitName = "random"
     splits: dict[Dataset, SplitName] = {}
     """Datasets whose split is another one than `split`."""
+    tables: dict[str, OwnTables] = {}
+    """Graphs of the user's own, by the names that `datasets` has for them."""
     test_on: Datasets = ()
     """Other graphs: every model predicts all their labelled nodes too, which gives them lines of their own."""
     metric: Metric = "accuracy"
@@ -301,13 +313,16 @@ class Spec(Model):
         if twice:
             raise ValueError(f"method: two entries share the line {min(twice)}; give them different labels")
         for cell in cells:
-            if cell.unit not in discover.method(cell.entry.name).units:
+            if cell.unit not in discover.written_method(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
             self._require_labels_for_test(cell)
             if cell.charged:
                 self._require_choice(cell)
         for dataset, split in sorted({(cell.dataset, self.split_of(cell)) for cell in cells}):
-            datasets.require_split(dataset, split)
+            if dataset in self.tables:
+                self.tables[dataset].require_split(dataset, split)
+            else:
+                datasets.require_split(dataset, split)
         self._require_lines_for_figures(lines)
         trained = {cell.dataset for cell in cells}
         unused = self.splits.keys() - trained
@@ -327,7 +342,7 @@ class Spec(Model):
 
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
-        kind, two = discover.method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
+        kind, two = discover.written_method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
         if two and kind.reads.stored:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
         if not two and kind.needs_public:
@@ -347,13 +362,13 @@ class Spec(Model):
         if self.delta == "n^-1.1":
             raise ValueError("test_on: all graphs share one delta; give delta as a number")
         for entry in self.methods:
-            if discover.method(entry.name).reads.outside_training:
+            if discover.written_method(entry.name).reads.outside_training:
                 raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:
         """The lines of the table, dataset by dataset; a quick run has small datasets and each entry's first epsilon."""
         names = dict.fromkeys([*self.datasets, *(name for entry in self.methods for name in entry.datasets or ())])
-        small = sorted(names, key=datasets.num_nodes)[: QUICK_DATASETS if quick else None]
+        small = sorted(names, key=self.num_nodes)[: QUICK_DATASETS if quick else None]
         return [
             Cell(dataset, tested, entry, entry.unit or self.unit, reading, epsilon, self._charges(entry))
             for dataset in names
@@ -392,15 +407,20 @@ class Spec(Model):
             epsilon=cell.epsilon,
             delta=self.delta_on(cell.dataset),
             test_on=self.test_on,
+            tables={name: self.tables[name] for name in (cell.dataset, *self.test_on) if name in self.tables},
         )
 
     def split_of(self, cell: Cell) -> SplitName:
         """The entry's own split, else that of the dataset, else that of the experiment."""
         return cell.entry.split or self.splits.get(cell.dataset, self.split)
 
+    def num_nodes(self, dataset: str) -> int:
+        """How many nodes a dataset has."""
+        return whole(self.tables[dataset], dataset).num_nodes if dataset in self.tables else datasets.num_nodes(dataset)
+
     def delta_on(self, dataset: str) -> float:
         """Delta for one dataset."""
-        return datasets.num_nodes(dataset) ** -1.1 if self.delta == "n^-1.1" else float(self.delta)
+        return self.num_nodes(dataset) ** -1.1 if self.delta == "n^-1.1" else float(self.delta)
 
     def tasks(self, quick: bool = False) -> list[BenchTask]:
         """Every run, each once, those on the same graph together so that it is loaded once."""
@@ -418,7 +438,7 @@ def load(path_or_name: str | Path) -> Spec:
     """Read the TOML file at this path, or the packaged experiment of this name."""
     path = _locate(path_or_name)
     try:
-        return Spec.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return _checked(tomllib.loads(path.read_text(encoding="utf-8")), path.parent)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
@@ -427,6 +447,16 @@ def load(path_or_name: str | Path) -> Spec:
         raise InvalidInput(f"{path} is not valid TOML: {error}") from None
     except ValidationError as error:
         raise InvalidInput("\n".join(f"{path}: {line}" for line in _complaints(error))) from None
+
+
+def _checked(said: dict[str, Any], folder: Path) -> Spec:
+    """The experiment that a file describes; its tables lie where they lie as seen from `folder`."""
+    named = said.get("tables", {})
+    own = TypeAdapter(dict[str, OwnTables]).validate_python(named) if named else {}
+    for name in own.keys() & set(datasets.names()):
+        raise InvalidInput(f"tables: there is a dataset {name!r} already; give yours another name")
+    found = {name: tables.found(folder) for name, tables in own.items()}
+    return Spec.model_validate({**said, "tables": found} if own else said, context={"tables": tuple(own)})
 
 
 def load_many(wanted: Sequence[str], datasets: Collection[str] | None = None) -> dict[str, Spec]:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphveil.cli import advise, bench, check, data, evidence, ledger, pages, show, train
+from graphveil.cli import advise, bench, check, data, evidence, export, ledger, new, pages, show, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,11 +34,12 @@ def _options(
     pass
 
 
-for family in (show, check, advise, train, evidence, pages):
+for family in (show, check, advise, train, evidence, export, pages):
     app.add_typer(family.app)
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(bench.app, name="bench")
+app.add_typer(new.app, name="new")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphveil.cli.graphs import advised_graph
+from graphveil.cli.hyperparameters import import_method
 from graphveil.cli.options import (
     AdviseGraphOptions,
     App,
@@ -69,7 +70,7 @@ def advise(
             unit=unit,
             epsilons=parse_epsilons(epsilons),
             delta=delta,
-            methods=method or None,
+            methods=[import_method(name).name() for name in method or ()] or None,
             limit=limit,
             seeds=seeds,
             metric=metric,

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import App, AsJson, OneJobOptions, Quiet, grouped
+from graphveil.cli.hyperparameters import import_methods
+from graphveil.cli.options import App, AsJson, OneJobOptions, OwnMethods, Quiet, grouped
 from graphveil.cli.output import print_json, print_rows, progress, require_files, resumable, say
 
 app = App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
@@ -36,6 +37,7 @@ def bench_run(
     results: Annotated[
         Path | None, typer.Option(help="Also write the table as JSON to this file; of several specs, to this folder.")
     ] = None,
+    own: OwnMethods = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -46,6 +48,7 @@ def bench_run(
     from graphveil.bench import audits, runner, table
     from graphveil.bench.spec import load_many
 
+    import_methods(own)
     wanted = load_many(specs, datasets=None if datasets is None else [name.strip() for name in datasets.split(",")])
     # As given: --datasets may leave one of several, and the folder stays a folder.
     several = len(set(specs)) > 1 or "all" in specs
@@ -94,6 +97,7 @@ def bench_audit(
     out: RecordFolder = Path(".bench"),
     runs: Annotated[int, typer.Option(min=2, help="Runs of each claim, on both graphs together.")] = 400,
     workers: OneJobOptions,
+    own: OwnMethods = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -104,6 +108,7 @@ def bench_audit(
     from graphveil.bench import audits
     from graphveil.bench.spec import load
 
+    import_methods(own)
     wanted, compute = load(spec), workers.compute()
     with resumable(out), progress(quiet):
         rows = [audit.row() for audit in audits.run(wanted, out=out, compute=compute, runs=runs)]
@@ -116,11 +121,13 @@ def bench_audit(
 def bench_show(
     spec: SpecName,
     out: RecordFolder = Path(".bench"),
+    own: OwnMethods = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an experiment's table: mean, spread, and the published figure beside ours."""
     from graphveil.bench import table
 
+    import_methods(own)
     _, rows = table.recorded(spec, out)
     say(table.show(rows, json=as_json))
 

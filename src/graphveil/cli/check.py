@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphveil.cli.options import App, AsJson, CheckGraphOptions, grouped
+from graphveil.cli.hyperparameters import import_methods
+from graphveil.cli.options import App, AsJson, CheckGraphOptions, OwnMethods, grouped
 from graphveil.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def check(
     source: CheckGraphOptions,
     unit: Annotated[str, typer.Option(help="Who is to be protected: edge, node, features or label.")] = "edge",
     like: Annotated[Path | None, typer.Option(help="Release that is to predict for these tables.")] = None,
+    own: OwnMethods = None,
     as_json: AsJson = False,
 ) -> None:
     """List every problem of your tables at once, what is ignored, and the next command. Free: nothing is trained.
@@ -33,6 +35,7 @@ def check(
 
     if source.nodes is None:
         raise gv.InvalidInput("give your tables: --edges and --nodes, or --nodes alone")
+    import_methods(own)
     schema = None if like is None else gv.load(like).schema
     found = gv.check(
         source.edges,

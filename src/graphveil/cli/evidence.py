@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphveil.cli.graphs import graph_of
-from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method, converted
+from graphveil.cli.hyperparameters import (
+    HYPER,
+    MethodCommand,
+    SubjectCommand,
+    build_method,
+    converted,
+    import_methods,
+    is_method,
+)
 from graphveil.cli.options import (
     App,
     AsJson,
@@ -19,6 +27,7 @@ from graphveil.cli.options import (
     EvidenceGraphOptions,
     MethodName,
     OneJobOptions,
+    OwnMethods,
     Quiet,
     Reading,
     Unit,
@@ -39,6 +48,7 @@ def verify(
     release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
     *,
     source: EvidenceGraphOptions,
+    own: OwnMethods = None,
     as_json: AsJson = False,
 ) -> None:
     """Check a release: its hashes, card and arithmetic; with the graph, that its plan is the method's own.
@@ -47,6 +57,7 @@ def verify(
     """
     import graphveil as gv
 
+    import_methods(own)
     given = source.names_private or source.names_public
     graph = graph_of(source) if given else None
     found = gv.verify(release, graph)
@@ -68,7 +79,7 @@ def verify(
         say(f"not made again: the plan on {dataset!r}, which it descends from")
 
 
-@app.command(cls=MethodCommand, epilog=HYPER)
+@app.command(cls=SubjectCommand, epilog=HYPER)
 @grouped
 def audit(
     context: typer.Context,
@@ -98,10 +109,9 @@ def audit(
     release is audited with its own settings, on a stand-in made of the public parts of its graph and split.
     """
     import graphveil as gv
-    from graphveil import discover
     from graphveil.runtime.folders import settled
 
-    named = subject.lower() in discover.methods()
+    named = is_method(subject)
     if not named and not settled(Path(subject)).is_dir():
         raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
     with progress(quiet):

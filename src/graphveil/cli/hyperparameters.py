@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphveil.cli.options import OnceCommand
@@ -13,7 +16,11 @@ from graphveil.cli.options import OnceCommand
 if TYPE_CHECKING:
     from graphveil.methods.bases.method import Method
 
-HYPER = "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them."
+HYPER = (
+    "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them. A method of "
+    "your own is package.module:Class, in place of METHOD or as --method; it is imported from what is installed, from "
+    "PYTHONPATH or from this folder."
+)
 
 
 class MethodCommand(OnceCommand):
@@ -22,8 +29,26 @@ class MethodCommand(OnceCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
         if not (ctx.resilient_parsing or {"--help"} & set(args)):
-            args, ctx.obj = _split_flags(args, {name for param in self.params for name in param.opts})
+            options = {name: not getattr(param, "is_flag", False) for param in self.params for name in param.opts}
+            args, ctx.obj = _split_flags(self.method_first(args), options)
         return super().parse_args(ctx, args)
+
+    def method_first(self, args: list[str]) -> list[str]:
+        """The arguments with what `--method` names in the place of the method."""
+        rest, given = taken(args, "--method")
+        import_methods(given)
+        return [*given, *rest]
+
+
+class SubjectCommand(MethodCommand):
+    """The same, but its first argument may be a release folder: then `--method` gives the class of its method."""
+
+    def method_first(self, args: list[str]) -> list[str]:
+        from graphveil.runtime.folders import settled
+
+        rest, given = taken(args, "--method")
+        import_methods(given)
+        return rest if given and rest and settled(Path(rest[0])).is_dir() else [*given, *rest]
 
 
 class UnitCommand(MethodCommand):
@@ -35,6 +60,7 @@ class UnitCommand(MethodCommand):
             return super().parse_args(ctx, args)
         from graphveil import core, datasets, discover
 
+        args = args if "--help" in args else self.method_first(args)
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
         nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
         if unit is not None and nameless and "--help" not in args:
@@ -42,16 +68,65 @@ class UnitCommand(MethodCommand):
         return super().parse_args(ctx, args)
 
 
-def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[str, str]]:
-    """Arguments without the hyper-parameters of the method they name, and those hyper-parameters."""
-    from graphveil import core, discover
+def taken(args: list[str], option: str) -> tuple[list[str], list[str]]:
+    """The other arguments, and what `option` was given, which is once at most."""
+    from graphveil.core import InvalidInput
 
-    name = next((word for word in args if word.lower() in discover.methods()), None)
-    known = {} if name is None else {f"--{f.name.replace('_', '-')}": f.name for f in fields(discover.method(name))}
+    words, rest, given = iter(args), [], []
+    for word in words:
+        flag, _, value = word.partition("=")
+        if flag != option:
+            rest.append(word)
+        elif found := value or next(words, ""):
+            given.append(found)
+        else:
+            raise InvalidInput(f"{option} takes a value")
+    if len(given) > 1:
+        raise InvalidInput(f"{option} is given twice; give it once")
+    return rest, given
+
+
+def import_method(name: str) -> type[Method]:
+    """The method that the user names, also by package.module:Class; modules of this folder come last."""
+    from graphveil import discover
+
+    if ":" in name and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    found: type[Method] = discover.method(name)
+    return found
+
+
+def import_methods(names: list[str] | None) -> None:
+    """Import the classes of a release or of a spec, as the user names them."""
+    for name in names or ():
+        import_method(name)
+
+
+def is_method(word: str) -> bool:
+    """Whether a word is the name of a method, ours or registered, or a reference to a class."""
+    from graphveil import discover
+
+    if word.lower() in discover.methods() or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
+        return True
+    return any(one.name == word.lower() for one in discover.registered(discover.METHODS))
+
+
+def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], dict[str, str]]:
+    """Arguments without the hyper-parameters of the method they name, and those hyper-parameters.
+
+    options: those of the command, and whether they take a value.
+    """
+    from graphveil import core
+
+    # What follows an option that takes a value is that value.
+    words = [word for before, word in zip(["", *args], args, strict=False) if not options.get(before)]
+    name = next((word for word in words if not word.startswith("-") and is_method(word)), None)
+    kind = None if name is None else import_method(name)
+    known = {} if kind is None else {f"--{f.name.replace('_', '-')}": f.name for f in fields(kind)}
     rest: list[str] = []
     given: dict[str, str] = {}
-    words = iter(args)
-    for word in words:
+    left = iter(args)
+    for word in left:
         flag, _, value = word.partition("=")
         if flag not in known or flag in options:
             if flag.startswith("--") and flag not in options and name is not None:
@@ -60,7 +135,7 @@ def _split_flags(args: list[str], options: set[str]) -> tuple[list[str], dict[st
         elif known[flag] in given:
             raise core.InvalidInput(f"{flag} is given twice; give it once")
         else:
-            given[known[flag]] = value or next(words, "")
+            given[known[flag]] = value or next(left, "")
     return rest, given
 
 
@@ -79,9 +154,7 @@ def _unknown(flag: str, name: str, known: Iterable[str], options: Iterable[str])
 
 def build_method(name: str, given: dict[str, str]) -> Method:
     """The method with the hyper-parameters that were given as flags."""
-    from graphveil import discover
-
-    kind = discover.method(name)
+    kind = import_method(name)
     defaults = {item.name: item.default for item in fields(kind)}
     made: Method = kind(**{key: converted(text, type(defaults[key]), key) for key, text in given.items()})
     return made

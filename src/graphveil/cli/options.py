@@ -68,6 +68,12 @@ Threshold = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the release that is in the folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
+OwnMethods = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--method", metavar="PACKAGE.MODULE:CLASS", help="Your own method that is named there; imported. Repeatable."
+    ),
+]
 Epsilons = Annotated[str, typer.Option(metavar="NUMBERS", help="Several epsilons at once, with commas: 0.5,1,2.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")]
 

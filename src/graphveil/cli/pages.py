@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from graphveil.cli.options import App, AsJson, Quiet
+from graphveil.cli.hyperparameters import import_methods
+from graphveil.cli.options import App, AsJson, OwnMethods, Quiet
 from graphveil.cli.output import print_json, progress, require_files, say
 
 app = App()
@@ -22,6 +23,7 @@ def report(
     spec: Annotated[
         str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
     ] = None,
+    own: OwnMethods = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
@@ -32,6 +34,7 @@ def report(
 
     if out.suffix != ".html":
         raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
+    import_methods(own)
     found = read(records, spec)
     made = page(found).encode()
     require_files(None, out)
@@ -50,6 +53,7 @@ def card(
         typer.Option(help="text, html (a page), registry (JSON, for a registry), huggingface (README.md) or markdown."),
     ] = "text",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: print it.")] = None,
+    own: OwnMethods = None,
 ) -> None:
     """Show what a release promises, as officers file it. It is checked first; what only you know is left blank."""
     import graphveil as gv
@@ -59,6 +63,7 @@ def card(
 
     form = parse(Filing, format, "format")
     require_files(release, out)
+    import_methods(own)
     made = filed(gv.verify(release), form)
     if out is None:
         say(made)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphveil.cli.hyperparameters import import_method
 from graphveil.cli.options import App, AsJson
 from graphveil.cli.output import print_json, print_rows, print_table, say
 
@@ -26,12 +27,13 @@ def methods(
     from graphveil import discover
     from graphveil.methods.bases.settings import settings
 
-    kinds = [discover.method(name)] if name else list(discover.methods().values())
-    rows = [_method_row(kind) for kind in kinds]
+    kinds = [import_method(name)] if name else list(discover.methods().values())
+    rows = [_method_row(kind) for kind in kinds] + ([] if name else _others())
     if as_json:
         print_json(rows[0] if name else rows)
     elif name:
-        say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}\n")
+        say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}")
+        say(f"from: {rows[0]['from']}, not part of graphveil\n" if "from" in rows[0] else "")
         print_table(
             [
                 {
@@ -44,7 +46,7 @@ def methods(
             ]
         )
     else:
-        print_table([{"method": r["name"], "protects": ", ".join(r["units"]), "about": r["about"]} for r in rows])
+        print_table([_line(row) for row in rows])
 
 
 @app.command()
@@ -56,7 +58,33 @@ def datasets(as_json: AsJson = False) -> None:
 
 
 def _method_row(kind: type[Method]) -> dict[str, Any]:
+    from graphveil import discover
+
     module = sys.modules[kind.__module__]
     parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
     about = (module.__doc__ or "").strip().partition("\n")[0]
-    return {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
+    row = {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
+    return row if discover.is_ours(kind) else {**row, "from": discover.source_of(kind)}
+
+
+def _others() -> list[dict[str, Any]]:
+    """A row for every method that is registered by an entry point; one that does not load says why."""
+    from graphveil import discover
+    from graphveil.core import GraphveilError
+
+    rows = []
+    for name, found in discover.others(discover.METHODS, discover.methods()).items():
+        try:
+            if isinstance(found, GraphveilError):
+                raise found
+            rows.append(_method_row(discover.method(name)))
+        except GraphveilError as error:
+            rows.append({"name": name, "about": "", "units": [], "parameters": {}, "error": str(error)})
+    return rows
+
+
+def _line(row: dict[str, Any]) -> dict[str, str]:
+    """A method for people."""
+    about = f"DOES NOT LOAD: {row['error']}" if "error" in row else row["about"]
+    beside = f" [from {row['from']}]" if "from" in row else ""
+    return {"method": row["name"], "protects": ", ".join(row["units"]), "about": f"{about}{beside}"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphveil.cli.graphs import graph_of, node_table, private_graph, public_graph
-from graphveil.cli.hyperparameters import HYPER, MethodCommand, UnitCommand, build_method
+from graphveil.cli.hyperparameters import HYPER, MethodCommand, UnitCommand, build_method, import_methods
 from graphveil.cli.options import (
     App,
     AsJson,
@@ -25,6 +25,7 @@ from graphveil.cli.options import (
     InferGraphOptions,
     InferSpendingOptions,
     MethodName,
+    OwnMethods,
     Quiet,
     Reading,
     SpendingOptions,
@@ -103,7 +104,7 @@ def account(
 
 def _account(found: Planned) -> dict[str, Any]:
     """What a plan spends, asks and assumes."""
-    from graphveil.planning import cautions
+    from graphveil.planning import cautions, unproven
     from graphveil.release.promise import even_odds
 
     plan = found.plan
@@ -119,7 +120,10 @@ def _account(found: Planned) -> dict[str, Any]:
         "steps": [step.describe() for step in plan.steps],
         "refuted": list(plan.refuted),
         "assumes": list(plan.assumes),
-        "warnings": cautions(found.epsilon, found.delta, found.public.num_nodes) if plan.steps else [],
+        "warnings": [
+            *([unproven(found.others)] if found.others else []),
+            *(cautions(found.epsilon, found.delta, found.public.num_nodes) if plan.steps else []),
+        ],
     }
 
 
@@ -368,6 +372,7 @@ def infer(
             help="CSV file for id, label and probabilities; ids that start like a formula (=1) get a leading '."
         ),
     ] = None,
+    own: OwnMethods = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -381,6 +386,7 @@ def infer(
     from graphveil.release.serving import remarks
 
     require_files(None, out, spending.ledger)
+    import_methods(own)
     loaded, chosen = gv.load(release), parse_threshold(threshold)
     loaded = loaded if chosen is None else loaded.with_threshold(*chosen)
     spends = budget.epsilon is not None or budget.noise is not None

@@ -1,4 +1,7 @@
-"""Datasets by name. A new file in this folder that exports `SOURCES` adds to them."""
+"""Datasets by name. A new file in this folder that exports `SOURCES` adds to them.
+
+So does an installed distribution with an entry point of the group `graphveil.datasets`: a name and a `DatasetSource`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from graphveil import discover
 from graphveil.core import InvalidInput
 from graphveil.datasets.source import TWO_GRAPHS, DatasetSource, drawn
 from graphveil.datasets.stored import download_root
@@ -59,45 +63,61 @@ def get(name: str, into: str | Path | None = None) -> Path | None:
 
 def _named(name: str) -> tuple[str, DatasetSource]:
     """The dataset called `name` in any case, or an error that suggests one."""
-    sources = _sources()
+    ours = _sources()
     key = name.lower()
-    if key not in sources:
-        close = difflib.get_close_matches(key, sources)
+    if key in ours:
+        return key, ours[key]
+    known = discover.others(discover.DATASETS, ours)
+    one = known.get(key)
+    if one is None:
+        close = difflib.get_close_matches(key, [*ours, *known])
         cure = f"did you mean {', '.join(close)}?" if close else "`graphveil datasets` lists them"
         raise InvalidInput(f"unknown dataset {name!r}; {cure}")
-    return key, sources[key]
+    if isinstance(one, InvalidInput):
+        raise one
+    found = one.load()
+    if not isinstance(found, DatasetSource):
+        raise InvalidInput(f"{key!r} of {one.distribution} is no dataset: register a DatasetSource, say Generated(...)")
+    return key, found
 
 
 def require_split(name: str, split: str) -> None:
     """Refuse a split that the dataset `name` does not have, without opening it."""
-    known = (*_sources()[name].splits, "random_80_20", *TWO_GRAPHS)
+    known = (*_named(name)[1].splits, "random_80_20", *TWO_GRAPHS)
     if split not in known:
         raise InvalidInput(f"dataset {name!r} has no split {split!r}; use one of: {', '.join(known)}")
 
 
 def num_nodes(name: str) -> int:
     """How many nodes the dataset `name` has, without opening it."""
-    return _sources()[name].nodes
+    return _named(name)[1].nodes
 
 
 def names() -> list[str]:
     """Every dataset that `load` knows, sorted."""
-    return sorted(_sources())
+    ours = _sources()
+    return sorted([*ours, *(key for key in discover.others(discover.DATASETS, ours) if key not in ours)])
 
 
 def describe(root: str | Path | None = None) -> list[dict[str, Any]]:
     """One row per dataset: name, source, nodes, edges, whether it is present here, its splits."""
-    return [
-        {
-            "name": name,
-            "source": source.origin,
-            "nodes": source.nodes,
-            "edges": source.edges,
-            "present": source.present(root),
-            "splits": list(source.splits),
-        }
-        for name, source in sorted(_sources().items())
-    ]
+    return [_row(name, root) for name in names()]
+
+
+def _row(name: str, root: str | Path | None) -> dict[str, Any]:
+    try:
+        _, source = _named(name)
+    except InvalidInput as error:  # a stranger's that does not load must not hide the others
+        said = f"DOES NOT LOAD: {error}"
+        return {"name": name, "source": said, "nodes": 0, "edges": 0, "present": False, "splits": []}
+    return {
+        "name": name,
+        "source": source.origin,
+        "nodes": source.nodes,
+        "edges": source.edges,
+        "present": source.present(root),
+        "splits": list(source.splits),
+    }
 
 
 def _sources() -> dict[str, DatasetSource]:

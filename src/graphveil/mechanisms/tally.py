@@ -16,7 +16,7 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
+from graphveil.core import GraphveilError, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
@@ -111,7 +111,7 @@ class Tally(Additive):
             sizes = [min(_BLOCK, asked.size - first) for first in range(0, asked.size, _BLOCK)]
             # Two numbers for every cell, of one uniform for each of their digits.
             sources = tuple(source.handed(2 * size * len(_chances(self.scale))) for size in sizes)
-            return asked.counted(self.marks, _BLOCK, NoisyBlocks(self.scale, sources))
+            return _require_counts(asked.counted(self.marks, _BLOCK, NoisyBlocks(self.scale, sources)), asked.size)
         counts = self._counted(asked)
         for part in torch.split(counts, _BLOCK):
             part += noise_of(source, len(part), self.scale, part.device)
@@ -125,7 +125,7 @@ class Tally(Additive):
 
     def _counted(self, asked: Marks) -> Tensor:
         if (counted := asked.counted_there(self.marks)) is not None:
-            return counted
+            return _require_counts(counted, asked.size)
         counts = np.zeros(asked.size, np.int64)
         for cells in asked.blocks():
             _count(cells[:, : self.marks], counts)
@@ -146,6 +146,13 @@ class Tally(Additive):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(1.0), cls(3.0), cls(2.0, marks=2)
+
+
+def _require_counts(counted: Tensor, size: int) -> Tensor:
+    """Whole numbers, one for every cell: what others counted."""
+    if counted.dtype != torch.int64 or counted.shape != (size,):
+        raise GraphveilError(f"counts must be int64 [{size}], got {counted.dtype} {list(counted.shape)}")
+    return counted
 
 
 @numba.njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, State, Step, Unit, Unsupported
 from graphveil.graph.arcs import Csr, Ids
@@ -115,6 +115,10 @@ class Best(Method):
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         winner, kept = self.chosen(state)
         return winner.logits(kept, x, visible_arcs)
+
+    def scorer(self, state: State) -> nn.Module:
+        winner, kept = self.chosen(state)
+        return winner.scorer(kept)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -31,6 +31,7 @@ from graphveil.mechanisms.poisson import Poisson
 from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.methods.parts.prior import Gains, class_counts, log_shares
 from graphveil.nn.clipping import (
+    DenseScorer,
     ExampleGradients,
     dense_gradients,
     dense_logits,
@@ -173,9 +174,12 @@ class DpSgd(Method):
         return [unflat(mean, shapes) for mean in means]
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
+        scores: Tensor = self.scorer(state)(x)
+        return scores
+
+    def scorer(self, state: State) -> DenseScorer:
         weights = [state[f"weights.{depth}"] for depth in range(len(state) - ("prior" in state))]
-        logits = dense_logits(weights, with_bias(x, self.scale))
-        return logits + state["prior"] if "prior" in state else logits
+        return DenseScorer(weights, state.get("prior"), self.scale)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -32,10 +32,11 @@ from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.likeness import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.nn.rows import Joined, Mapped, Rows, alike, held, in_blocks
+from graphveil.nn.rows import Joined, Mapped, Rows, alike, at_a_time, held, in_blocks
 from graphveil.privacy.journal import Evidence
 from graphveil.privacy.period import PeriodSession
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 
 _WHY = "docs/methods/hearsay.md"
 _GROUPS = 4
@@ -126,9 +127,13 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
-    def room(self, public: Public) -> int:
-        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class."""
-        return 20 * public.num_nodes * public.num_classes
+    def room(self, public: Public) -> Room:
+        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class.
+
+        Of a block features, as they are, scaled and on the way, and what all perceptrons make of them.
+        """
+        a_row = 4 * (3 * public.num_features + self.hidden + 2 * self.folds * public.num_classes)
+        return at_a_time(public.num_nodes, a_row, 20 * public.num_nodes * public.num_classes)
 
     def counts_in_parts(self) -> bool:
         return self.channel == Channel.COUNTS

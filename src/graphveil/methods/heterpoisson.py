@@ -31,6 +31,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
 from graphveil.methods.bases.subgraph_method import SubgraphMethod
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 
 _WHY = "docs/methods/heterpoisson.md"
 _LARGEST_RATE = 0.5
@@ -102,6 +103,14 @@ class HeterPoisson(SubgraphMethod):
         population = max(int(public.train.sum()), 1)
         multiplier, cap = float(self.multiplier), float(self.p_max)
         return HeterPoissonSampling(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
+
+    def room(self, public: Public) -> Room:
+        """The subgraphs of a step, in which M neighbours of a node stay, or all: features, as they are and scaled."""
+        degree = math.inf if public.degrees is None else float(public.degrees.mean())
+        around = sum(min(float(self.multiplier), degree) ** hop for hop in range(self.layers + 1))
+        rows = math.ceil(self.rate(public) * int(public.train.sum()) * around)
+        a_row = 4 * (3 * public.num_features + 4 * self.layers * self.hidden)
+        return Room(0, rows, a_row, "batch") if rows else Room()
 
     def fit(self, session: Session) -> State:
         def query_of(turn: int, weights: list[Tensor]) -> Query:  # noqa: ARG001  # every step draws anew

@@ -17,7 +17,7 @@ from graphveil.methods.bases.method import PredictionReads
 from graphveil.methods.bases.network import Network
 from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
-from graphveil.nn.mlp import Perceptron, restore, with_prefix
+from graphveil.nn.mlp import Perceptron, ScaledScorer, restore, with_prefix
 from graphveil.privacy.session import Session
 
 
@@ -47,11 +47,14 @@ class Mlp(Network):
         return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
-        classes = state[f"net.layers.{self.layers - 1}.bias"].shape[0]
-        net = restore(self._net(x.shape[1], classes), state, "net.")
         with torch.no_grad():
-            scores: Tensor = net(Scaling.restore(state, self.scale)(x))
+            scores: Tensor = self.scorer(state)(x)
         return scores
+
+    def scorer(self, state: State) -> ScaledScorer:
+        classes, features = state[f"net.layers.{self.layers - 1}.bias"].shape[0], len(state["scaling.shift"])
+        net = restore(self._net(features, classes), state, "net.")
+        return ScaledScorer(net, Scaling.restore(state, self.scale))
 
     def _net(self, width: int, classes: int) -> Perceptron:
         return Perceptron((width, *[self.hidden] * (self.layers - 1), classes), self.dropout, self.input_dropout)

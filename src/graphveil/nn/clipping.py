@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from graphveil.nn.features import by_record, unit_rows
@@ -52,6 +52,19 @@ class ExampleGradients:
         return torch.cat(products)
 
 
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """One vector for every protected contribution: rows [m, d]."""
+
+    rows: Tensor
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """Sum of the rows, each scaled down to length `clip`, float64 [d]. Those that are not finite count zero."""
+        rows = self.rows.double()
+        rows = rows[lengths_of(rows).isfinite()]
+        return (rows * (clip / (lengths_of(rows) * _ROUNDING).clamp(min=clip))[:, None]).sum(dim=0)
+
+
 def lengths_of(rows: Tensor) -> Tensor:
     """Length of each row in float64, where squares of float32 neither underflow nor overflow, [m]."""
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
@@ -75,6 +88,21 @@ def dense_logits(weights: list[Tensor], x: Tensor) -> Tensor:
     for depth, weight in enumerate(weights):
         h = (h if depth == 0 else h.relu()) @ weight
     return h
+
+
+class DenseScorer(nn.Module):
+    """`dense_logits` of features scaled record by record, plus `prior` [c] if there is one: x [n, d] -> [n, c]."""
+
+    def __init__(self, weights: list[Tensor], prior: Tensor | None, scale: str) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(weight, requires_grad=False) for weight in weights)
+        self.prior = None if prior is None else nn.Parameter(prior, requires_grad=False)
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, c]."""
+        logits = dense_logits(list(self.weights), with_bias(x, self.scale))
+        return logits if self.prior is None else logits + self.prior
 
 
 def dense_gradients(
@@ -110,4 +138,4 @@ def unflat(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
 
 def with_bias(x: Tensor, scale: str) -> Tensor:
     """Features scaled record by record, a small constant appended, unit length again: [m, d] -> [m, d + 1]."""
-    return unit_rows(torch.cat([by_record(x, scale), torch.full((len(x), 1), 0.1)], dim=1))
+    return unit_rows(torch.cat([by_record(x, scale), torch.full((x.shape[0], 1), 0.1)], dim=1))

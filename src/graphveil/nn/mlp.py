@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import State
+from graphveil.nn.features import Scaling
 from graphveil.nn.rows import Rows, in_blocks
 from graphveil.runtime.chance import Chance
 
@@ -125,6 +126,21 @@ class Perceptron(nn.Module):
         for layer in self.layers[1:]:
             h = layer(self.dropout.of_relu(h))
         return h
+
+
+class ScaledScorer(nn.Module):
+    """`net` on features that are scaled first: x [n, d] -> [n, c]."""
+
+    def __init__(self, net: nn.Module, scaling: Scaling) -> None:
+        super().__init__()
+        self.net, self.how = net, scaling.how
+        kept = {"shift": scaling.shift, "factor": scaling.factor}
+        self.scaling = nn.ParameterDict({name: nn.Parameter(part, False) for name, part in kept.items()})
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits [n, c]."""
+        scores: Tensor = self.net(Scaling(self.how, self.scaling["shift"], self.scaling["factor"])(x))
+        return scores
 
 
 def with_prefix(prefix: str, state: State) -> State:

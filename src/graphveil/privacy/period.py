@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Plan, SealedGraph, quoted
+from graphveil.core import GraphveilError, InvalidInput, Plan, PrivateAccess, Query, SealedGraph, quoted
 from graphveil.graph.arcs import Ids
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
-from graphveil.mechanisms.tally import Marks, ends
+from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.privacy.journal import Evidence, Journal, StreamTerms
 from graphveil.privacy.noise import Stream
 from graphveil.privacy.session import Session
@@ -75,13 +75,19 @@ class PeriodSession(Session):
         super().__init__(public, sealed, plan, source)
         self._period = period
 
+    def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:  # noqa: ARG002
+        """Refused: what is asked otherwise than by `count` is in no journal, and would cost again in every period."""
+        raise PrivateAccess(f"step {name!r} of a growing graph is asked by count alone, which journals it")
+
     def count(self, name: str, said: Tensor, classes: int) -> Evidence:
         """Neighbours by what they say, int64 [n] of 0..classes-1: this period's with noise, and all that was told.
 
         The step `name` must be a `Tally` with a mark for either end.
         """
-        spoken = said.cpu().numpy()
-        noisy = self.release(name, lambda sealed: self._period.marks(sealed, spoken, classes))
+        marks, spoken = self.plan.act(name, Tally).marks, said.cpu().numpy()
+        if marks != 1 + self.public.undirected:
+            raise GraphveilError(f"step {name!r} charges {marks} mark(s), and an edge has {1 + self.public.undirected}")
+        noisy = super().release(name, lambda sealed: self._period.marks(sealed, spoken, classes))
         told = self._period.commit(noisy.cpu().numpy().reshape(-1, classes))
         return Evidence(told.counts.to(said.device), told.refreshes.to(said.device))
 

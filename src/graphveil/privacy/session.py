@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query
+from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query, Unsupported
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.privacy.noise import Stream
 
@@ -19,19 +19,24 @@ T = TypeVar("T")
 
 
 class Session:
-    """One run of one plan: hands out the planned releases, counts them, and refuses any other."""
+    """One run of one plan: hands out the planned releases, counts them, and refuses any other.
 
-    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream) -> None:
+    closed: queries answer with classes of this library alone, which keep their bounds; for methods that are not ours.
+    """
+
+    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream, closed: bool = False) -> None:
         self.public = public
         self.plan = plan
         self._sealed = sealed
         self._source = source
+        self._closed = closed
         self._used: Counter[str] = Counter()
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         """Run the planned step `name` on the private data. What it uses counts even if it fails.
 
-        An error of the query, or one that is not ours, is told by its kind and place alone: it may quote private data.
+        An error that names what it was given, or one that is not ours, is told by its kind and place alone, whether the
+        query raised it or the mechanism, which may call on the query's answer: it may quote private data.
         With `uses` the query answers for so many uses at once, and what comes back has one row for each of them.
         """
         step = self.plan.step(name)
@@ -45,8 +50,8 @@ class Session:
             )
         self._source.begin()
         self._used[name] += count
-        # InvalidInput names the offending item, and what a query is given is private.
-        ask = _discreet(name, query, withheld=InvalidInput)
+        ask = _discreet(name, query)
+        ask = _bounding(name, ask) if self._closed else ask
         with self._sealed.opened() as sealed:
             if uses is None:
                 return _discreet(name, step.act.apply)(sealed, ask, self._source).detach()
@@ -60,15 +65,31 @@ class Session:
         return self.plan.step(name).times - self._used[name]
 
 
-def _discreet(name: str, work: Callable[..., T], withheld: type[Exception] | tuple[()] = ()) -> Callable[..., T]:
-    """`work`, of whose errors only ours leave with their words, and those `withheld` without; none with its frames."""
+def _bounding(name: str, query: Query) -> Query:
+    """`query`, if it answers with a tensor or with a class of this library: those are clipped and counted as stated."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        answer = query(*args, **kwargs)
+        if type(answer).__module__.partition(".")[0] not in ("graphveil", "torch"):
+            raise Unsupported(
+                f"step {name!r} was answered with a {type(answer).__name__}, a class that could leave out the bound; "
+                "answer with one of graphveil's own, say nn.clipping.Vectors of one row for every contribution"
+            )
+        return answer
+
+    return asked
+
+
+def _discreet(name: str, work: Callable[..., T]) -> Callable[..., T]:
+    """`work`, of whose errors only ours leave with their words, and none with its frames."""
 
     def run(*args: Any, **kwargs: Any) -> T:
         failure: Exception
         try:
             return work(*args, **kwargs)
         except Exception as error:
-            if isinstance(error, GraphveilError) and not isinstance(error, withheld):
+            # InvalidInput names the offending item, and what is looked at in here is private.
+            if isinstance(error, GraphveilError) and not isinstance(error, InvalidInput):
                 failure = error.with_traceback(None)
                 failure.__cause__ = failure.__context__ = None
                 vars(failure).pop("__notes__", None)

@@ -29,13 +29,13 @@ from graphveil.core import (
 from graphveil.graph.graph import Graph
 from graphveil.graph.schema import Schema
 from graphveil.methods.bases.method import Method
-from graphveil.planning import cautions
+from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.release.promise import Promise, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
-from graphveil.runtime.untrusted import parse_json, require_agreement, require_schema
+from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_schema
 
 SCHEMA = 4
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
@@ -78,6 +78,11 @@ _STREAM = ("period", "period_token")
 """Facts that only the file of a growing graph has."""
 
 _HEADING = "graphveil certificate"
+
+_ENFORCED = (
+    "by graphveil: which steps run, how often, and what they add up to; the bounds and the noise of its own mechanisms"
+)
+"""Of a method that is not part of graphveil."""
 
 _UNTRACED = "made by a version that did not record what a release descends from"
 
@@ -124,6 +129,8 @@ class Provenance:
     """Names of columns and classes and how cells became numbers, as JSON (`Schema`); empty where there are none."""
     ids_digest: str = ""
     """SHA-256 of the ids in their order, which every unit leaves public; empty where there are none."""
+    others: str = ""
+    """The code of the method that is not part of graphveil (`Planned.others`); empty, and not written, if all is."""
     period: int = 0
     """Of a growing graph, how often it was counted, this time included; 0 for a graph that is released once."""
     period_token: str = ""
@@ -299,9 +306,17 @@ class Certificate:
     @property
     def reservation(self) -> str:
         """What must be said before any promise; nothing where noise is secret and the file says whence it came."""
+        claimed = "As far as its method's author is right, which is not proven here: " if self._others() else ""
         if any(one.plan.steps and not one.provenance.secure for one in self.ancestry):
-            return "NOT FOR RELEASE, its noise can be subtracted by whoever knows the seed. With secret noise: "
-        return "" if all(one.provenance.traced for one in self.ancestry) else "As far as its file tells: "
+            return (
+                f"NOT FOR RELEASE, its noise can be subtracted by whoever knows the seed. With secret noise: {claimed}"
+            )
+        traced = all(one.provenance.traced for one in self.ancestry)
+        return claimed if traced else f"As far as its file tells: {claimed}"
+
+    def _others(self) -> list[str]:
+        """The code of this release, and of all that it descends from, that is not part of graphveil."""
+        return list(dict.fromkeys(one.provenance.others for one in self.ancestry if one.provenance.others))
 
     @property
     def promised(self) -> str:
@@ -336,7 +351,7 @@ class Certificate:
             _HEADING,
             f"  guarantee   epsilon {_show(own.epsilon)} at delta {own.delta:.3g}{self._about(own)}",
             f"  protects    {plan.adjacency}",
-            f"  reading     {plan.reading.value}",
+            f"  reading     {plan.reading.value}{', by the claim of its author' if origin.others else ''}",
         ]
         if plan.reading is Reading.PUBLISHED:
             refuted = dict.fromkeys(reason for one in self.ancestry for reason in one.plan.refuted)
@@ -357,6 +372,8 @@ class Certificate:
             f"  ledger      {origin.ledger_entry or 'not entered: nobody counts further releases'}",
             f"  made        {origin.created} by graphveil {origin.version}",
         ]
+        if origin.others:
+            lines += [f"  code        {origin.others}", f"  enforced    {_ENFORCED}"]
         lines += self._stream_lines()
         lines += [f"  made of     {_descent(one)}" for one in self.ancestry[1:]]
         return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
@@ -408,7 +425,7 @@ class Certificate:
                     f"{_UNTRACED}: if it came from `infer`, or was trained on a released graph, more was revealed than "
                     f"is said here; take it for unprotected unless you know how it was made{which}"
                 )
-        return found + self.cautions()
+        return found + [unproven(code) for code in self._others()] + self.cautions()
 
     def cautions(self) -> list[str]:
         """What an epsilon or a delta that protects hardly anybody means."""
@@ -428,7 +445,7 @@ class Certificate:
             "delta": self.delta,
             "plan": self.plan.describe(),
             "sound": None if self.sound is None else self.sound.describe(),
-            "provenance": _described_provenance(self.provenance),
+            "provenance": _described(self.provenance),
             "parents": [parent.describe() for parent in self.parents],
         }
 
@@ -465,10 +482,11 @@ class Certificate:
         return made
 
 
-def _described_provenance(origin: Provenance) -> dict[str, Any]:
-    """Plain values for JSON; what concerns growing graphs alone is left out elsewhere."""
-    said = {**asdict(origin), "sizes": list(origin.sizes)}
-    return said if origin.period else {name: said[name] for name in said if name not in _STREAM}
+def _described(origin: Provenance) -> dict[str, Any]:
+    """Plain values; code of others, and periods of a growing graph, are told where there are any."""
+    facts = {**asdict(origin), "sizes": list(origin.sizes)}
+    unsaid = {*(() if origin.others else ("others",)), *(() if origin.period else _STREAM)}
+    return {name: facts[name] for name in facts if name not in unsaid}
 
 
 def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:
@@ -498,6 +516,12 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         raise TypeError(f"noise is said to be {made.source!r} and secure={made.secure}")
     if made.traced and not (len(made.sizes) == 3 and min(made.sizes) > 0 and made.method and made.run):
         raise TypeError("the sizes of the graph, the method and the run are not said")
+    told = [made.method and plain_json(made.method)]
+    told += [part for step in described["plan"]["steps"] for part in (step["act"], step["claim"])]
+    if not made.others and (strange := set().union(*map(discover.foreign_words, told))):
+        raise Tampered(
+            f"{min(strange)} is not part of graphveil, and the file does not say so: it was altered, or is old"
+        )
     if made.schema:
         named = Schema.from_text(made.schema)
         if (named.width, len(named.classes)) != made.sizes[1:]:

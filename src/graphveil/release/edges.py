@@ -6,7 +6,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -21,7 +21,7 @@ from graphveil import discover
 from graphveil.core import InvalidInput, MissingExtra, Tampered, Unit, parse, timely
 from graphveil.graph.arcs import Csr, arcs_of
 from graphveil.graph.graph import Graph
-from graphveil.graph.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, to_text
+from graphveil.graph.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, names_digest, to_text
 from graphveil.methods.bases.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
@@ -112,14 +112,19 @@ class ReleasedEdges:
         """What a graph with these edges descends from."""
         return Descent(self.certificate.to_json(), arcs_digest(self._arcs()))
 
-    def to_pyg(self) -> Data:
+    def to_pyg(self, ids: Iterable[str] | None = None) -> Data:
         """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too.
 
-        The lineage goes with it: a `Graph` that is made of the data knows that its edges were released.
+        The lineage goes with it: a `Graph` that is made of the data knows that its edges were released. ids: those of
+        the nodes in their order, such as `graph.ids`, which are checked and kept as `data.ids`.
         """
         from torch_geometric.data import Data
 
-        told = {PYG_ATTRIBUTE: to_text(self.lineage())}
+        told: dict[str, Any] = {PYG_ATTRIBUTE: to_text(self.lineage())}
+        if ids is not None:
+            told["ids"] = list(map(str, ids))
+            if names_digest(told["ids"]) != self.certificate.provenance.ids_digest:
+                raise InvalidInput("the ids are not those of the run, in their order")
         return Data(edge_index=self.arcs().edge_index(), num_nodes=self.num_nodes, **told)
 
     def card(self) -> str:

@@ -8,6 +8,7 @@ import math
 import os
 import struct
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +31,7 @@ from graphveil.core import (
     Tampered,
     Unsupported,
     is_number,
+    parse,
     quoted,
     rounded,
     timely,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from graphveil.graph.tables import Table
+    from graphveil.release.export import TorchRelease
 
 _FILES = ("release.json", "weights.safetensors", CARD)
 _AUDIT = "audit.json"
@@ -263,6 +266,25 @@ class Release:
         given = () if self.threshold is None else (self.threshold,)
         return self.method.task.judge(scores[mask.cpu()], subject.y[mask].cpu(), subject.sizes, *given)
 
+    def to_torch(self) -> TorchRelease:
+        """The model as a module of torch: (labels, probabilities) = module(inputs), bit for bit as `predict`.
+
+        `.certificate` goes with it, and with its `state_dict`. inputs: features [k, d], or rows of the node table where
+        predictions were released. Training it further on private data is covered by no certificate.
+        """
+        from graphveil.release.export import TorchRelease
+
+        return TorchRelease(self)
+
+    def export(self, form: str, path: str | os.PathLike[str]) -> Path:
+        """Write the model to a file, "torch" (.pt2) or "onnx", that runs without graphveil; the certificate is inside.
+
+        For predictions that were released, or that read a node's own features; others read a graph, and are refused.
+        """
+        from graphveil.release.export import ExportForm, export
+
+        return export(self, parse(ExportForm, form, "form"), Path(path))
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the release folder: weights, method and certificate, sealed by content hashes.
 
@@ -348,6 +370,7 @@ def load(path: str | os.PathLike[str]) -> Release:
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
+    _note_other_code(method, certificate)
     planner = certificate.provenance.method
     if planner and discover.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
@@ -376,6 +399,16 @@ def load(path: str | os.PathLike[str]) -> Release:
     require_agreement(said, stated, f"{folder / 'release.json'}")
     require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
+
+
+def _note_other_code(method: Method, certificate: Certificate) -> None:
+    """Say so where a method of others is read by another class than made it, which may have moved or be a namesake."""
+    told = certificate.provenance.others
+    strange = [name for name in map(discover.reference_to, discover.foreign((method,))) if name not in told]
+    if strange:
+        warnings.warn(
+            f"this release was made by {told} and is read by {', '.join(strange)}, of that name", stacklevel=4
+        )
 
 
 def _weights(body: bytes) -> State:

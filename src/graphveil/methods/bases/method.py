@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphveil.core import (
     Adjacency,
@@ -27,6 +27,7 @@ from graphveil.core import (
     is_number,
     quoted,
 )
+from graphveil.runtime.placed import Room
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
 
@@ -121,9 +122,9 @@ class Method(Described):
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
 
-    def room(self, public: Public) -> int:  # noqa: ARG002
-        """Bytes that a run takes on a GPU beside the graph, at least; 0 if nobody knows."""
-        return 0
+    def room(self, public: Public) -> Room:  # noqa: ARG002
+        """Memory that a run takes beside the graph, at least; none if nobody knows."""
+        return Room()
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""
@@ -140,6 +141,10 @@ class Method(Described):
         public graph if it reads PUBLIC_GRAPH.
         """
         return state["logits"]
+
+    def scorer(self, state: State) -> nn.Module:  # noqa: ARG002
+        """`logits` of a node's own features as a torch module, x [n, d] -> [n, c], where `reads` is OWN_FEATURES."""
+        raise Unsupported(f"{self.name()} cannot be taken elsewhere as a module of torch; give it `scorer`")
 
     def require_default(self, *names: str, unless: str, error: type[GraphveilError] = InvalidInput) -> None:
         """Refuse settings that would change nothing; `unless` says what would give them a meaning.

@@ -1,0 +1,62 @@
+"""The command that writes a package to begin with."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+from graphveil.cli.options import App
+from graphveil.cli.output import say
+
+app = App(no_args_is_help=True, help="Write a package to begin with: a method of your own.")
+
+
+@app.command("method")
+def new_method(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Its name on the command line: small letters and digits.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="The new folder; default: graphveil-NAME.")] = None,
+) -> None:
+    """Write a package with a method that runs: the method, its page, its test and the entry point that registers it."""
+    from graphveil.core import InvalidInput
+    from graphveil.runtime.folders import write_file
+
+    _require_free(name)
+    folder = Path(f"graphveil-{name}") if out is None else out
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} is there already; name another folder with --out")
+    for place, text in rendered(name).items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        write_file(folder / place, text.encode())
+    say(f"{folder}: pip install -e {folder}, then graphveil train {name} social --unit edge --epsilon 2 --delta 1e-5")
+
+
+def rendered(name: str) -> dict[str, str]:
+    """The files of the template by place, for a method of this name."""
+    words = {"name": name, "kind": name.capitalize()}
+    home = Path(str(files("graphveil.cli"))) / "templates" / "method"
+    texts = {
+        str(file.relative_to(home).with_suffix("")): file.read_text(encoding="utf-8") for file in home.rglob("*.txt")
+    }
+    return {Template(place).substitute(words): Template(text).substitute(words) for place, text in texts.items()}
+
+
+def _require_free(name: str) -> None:
+    """A word that can be a package and a class, and that no method has."""
+    from graphveil import discover
+    from graphveil.core import InvalidInput
+
+    if not re.fullmatch("[a-z][a-z0-9]*", name) or keyword.iskeyword(name):
+        raise InvalidInput(f"a method's name is of small letters and digits, and begins with a letter; got {name!r}")
+    ours = discover.methods()
+    if name in ours or name.capitalize() in {kind.kind() for kind in ours.values()}:
+        raise InvalidInput(f"there is a method {name!r} already; choose another name")
+    if name in discover.others(discover.METHODS, ours):
+        raise InvalidInput(f"a method {name!r} is installed already; choose another name")

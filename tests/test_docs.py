@@ -218,7 +218,7 @@ def test_the_page_on_units_quotes_the_kept_results() -> None:
 def test_the_page_on_stability_states_the_versions_of_the_code() -> None:
     text = (DOCS / "stability.md").read_text()
     stated = re.findall(r"^\| [^|]+ \| (\d) \| ([\d, ]*) ?\| `src/graphveil/(\S+)\.py` \|", text, flags=re.MULTILINE)
-    assert len(stated) == 7
+    assert len(stated) == 8
     for written, read, file in stated:
         module = vars(importlib.import_module(f"graphveil.{file.replace('/', '.')}"))
         assert int(written) == module.get("SCHEMA", module.get("VERSION")), file
@@ -257,7 +257,7 @@ def write_tables(prefix: str, nodes: int, labelled: bool) -> None:
     Path(f"{prefix}edges.csv").write_text("\n".join(["source,target", *(f"{u},{v}" for u, v in pairs), ""]))
 
 
-@pytest.mark.parametrize("name", ["start", "unit", "epsilon", "elsewhere"])
+@pytest.mark.parametrize("name", ["start", "unit", "epsilon", "elsewhere", "streams"])
 def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_tables("", 60, labelled=True)

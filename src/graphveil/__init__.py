@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from graphveil.release.release import Release, load
     from graphveil.release.verify import verify
     from graphveil.runtime.compute import Compute
-    from graphveil.training import infer, release_graph, train
+    from graphveil.training import extend, infer, release_graph, train
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
@@ -83,7 +83,7 @@ _HOMES = {
     "graph.packed": ("open_packed", "pack"),
     "release.edges": ("ReleasedEdges",),
     "privacy.session": ("Session",),
-    "training": ("infer", "release_graph", "train"),
+    "training": ("extend", "infer", "release_graph", "train"),
     "release.verify": ("verify",),
     "runtime.compute": ("Compute",),
 }
@@ -129,6 +129,7 @@ __all__ = [
     "check",
     "court",
     "datasets",
+    "extend",
     "infer",
     "load",
     "methods",

@@ -1,10 +1,11 @@
-"""The verbs `train`, `infer` and `release_graph`: everything else is wired here and only here."""
+"""The verbs `train`, `extend`, `infer` and `release_graph`: everything else is wired here and only here."""
 
 from __future__ import annotations
 
+import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from graphveil.core import (
     InvalidInput,
     Reading,
     State,
+    Tampered,
     Unit,
     Unsupported,
     parse,
@@ -31,15 +33,17 @@ from graphveil.graph.tensors import is_pyg
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import ReleasedGraph
 from graphveil.planning import Planned, Terms, planned
+from graphveil.privacy.journal import Journal, StreamTerms
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.noise import Secure, Seeded, Stream, common
+from graphveil.privacy.period import Period, PeriodSession, refreshed
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate, Provenance, described_method
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
 from graphveil.runtime.compute import Compute, on_device, present, using_compute
-from graphveil.runtime.distributed import agreed, require_alike
+from graphveil.runtime.distributed import agreed, crew, require_alike
 from graphveil.runtime.placed import placed, require_room, roomy
 from graphveil.runtime.progress import note
 from graphveil.runtime.untrusted import MOST_TEXT
@@ -66,6 +70,7 @@ def train(
     noise: float | None = None,
     ledger: Ledger | None = None,
     compute: Compute | None = None,
+    journal: str | os.PathLike[str] | None = None,
 ) -> Release:
     """Train `method`, or the flagship of the unit, on `graph` so that the result is (epsilon, delta)-DP for `unit`.
 
@@ -76,13 +81,70 @@ def train(
 
     graph: also a PyG `Data`, read by `Graph.from_pyg`; its masks are the split, and are taken for drawn without a look
     at labels. method: also a name, "hearsay", for the method with its defaults.
+    journal: a new folder that will be as private as the edges, for a graph that grows: see `extend`.
     """
     method = _method_of(method, unit)
     graph = _split_graph(graph)
     _require_kinds(graph, method, ledger)
-    terms = Terms(unit, epsilon, noise, delta, reading)
-    state, certificate = _run(graph, method, method.fit, terms, _Means(seed, secure, ledger, compute))
+    terms, means = Terms(unit, epsilon, noise, delta, reading), _Means(seed, secure, ledger, compute)
+    if journal is None:
+        state, certificate = _run(graph, method, method.fit, terms, means)
+    else:
+        _require_stream(graph, method, terms)
+        with Journal.held(journal, fresh=True) as book:
+            state, certificate = _run(graph, method, method.fit, terms, means, stream=_Stream(book, "all"))
     return _released(method, _kept(state), certificate, graph)
+
+
+def extend(
+    release: Release,
+    graph: Graph,
+    *,
+    journal: str | os.PathLike[str],
+    refresh: str | Sequence[str | int] = "doubling",
+    seed: int | None = None,
+    secure: bool | None = None,
+    ledger: Ledger | None = None,
+    compute: Compute | None = None,
+) -> Release:
+    """Go on with a graph that has grown since `train(..., journal=...)`: what was never counted is counted, once.
+
+    One edge's whole life costs the epsilon of the first release, however many periods follow (docs/streams.md). Labels
+    and features may have changed, and are public. `graph` holds all edges, or those that are new.
+
+    refresh: whose rows are counted anew, each with noise of its own: "all"; "new", those that never were; "doubling",
+    those and whoever is in its 1st, 2nd, 4th, 8th, ... period; "none"; or the ids of nodes asked about (rows of a graph
+    without ids). It is public: do not choose it by looking at edges.
+    Noise is seeded in all periods, or in none; periods under one seed draw apart. A stream that a ledger counts goes on
+    with it.
+    """
+    origin, plan = release.certificate.provenance, release.certificate.plan
+    _require_kinds(graph, release.method, ledger)
+    if not origin.period:
+        raise Unsupported(
+            "this release keeps no journal of the edges that it counted, so that it cannot be extended: begin with "
+            "train(..., journal=FOLDER) (--journal)"
+        )
+    if (ledger is None) != (not origin.ledger_entry):
+        raise InvalidInput(
+            f"a ledger counts this stream, entry {origin.ledger_entry}: give it (--ledger)"
+            if origin.ledger_entry
+            else "no ledger counts this stream from its beginning, so that none can count it now; leave it out"
+        )
+    known = matched(release.certificate, graph)
+    _require_same_shape(release, known)
+    terms = Terms(plan.adjacency.unit, None, origin.noise, release.certificate.delta, plan.reading)
+    means = _Means(seed, secure, ledger, compute)
+    _require_stream(known, release.method, terms)
+    with Journal.held(journal, fresh=False) as book:
+        said = StreamTerms.of(
+            origin.run, plan, release.certificate.delta, known.num_classes, means.source().secure, origin.ledger_entry
+        )
+        book.require(said, origin.period, origin.period_token)
+        stream = _Stream(book, refresh)
+        state, certificate = _run(known, release.method, release.method.fit, terms, means, counted=graph, stream=stream)
+    made = _released(release.method, _kept(state), certificate, known)
+    return replace(made, threshold=release.threshold)
 
 
 def infer(
@@ -175,11 +237,45 @@ class _Means:
     ledger: Ledger | None
     compute: Compute | None
 
-    def source(self) -> Stream:
+    def source(self, period: int = 1) -> Stream:
         hidden = (self.seed is None) if self.secure is None else self.secure
         if self.seed is not None or not hidden:
             _require_seed(self.seed)
-        return Secure() if hidden else Seeded(_require_seed(self.seed))
+        return Secure() if hidden else Seeded(_require_seed(self.seed), period)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stream:
+    """The journal of a growing graph, open, and whose rows the coming period refreshes."""
+
+    journal: Journal
+    refresh: str | Sequence[str | int]
+
+    @property
+    def number(self) -> int:
+        """Of the coming period, from 1 on."""
+        return self.journal.period + 1
+
+    def noted(self, origin: Provenance) -> Provenance:
+        """Where a release of the coming period comes from: all periods are one run."""
+        run = self.journal.terms.run if self.journal.period else origin.run
+        entry = self.journal.terms.entry if self.journal.period else ""
+        token = secrets.token_hex(16)
+        return replace(origin, run=run, ledger_entry=entry, period=self.number, period_token=token)
+
+    def session(
+        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, note: Callable[[], None]
+    ) -> Session:
+        """One that counts for the coming period; `note` is called when the journal has it, before it is told."""
+        assert made.sealed is not None
+        ids = None if graph.ids is None else graph.ids.to_pylist()
+        places, names = self.journal.places(ids, graph.num_nodes)
+        rows = refreshed(self.refresh, graph, self.journal, places)
+        terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
+        if self.journal.period and terms != self.journal.terms:
+            raise Tampered("this graph leads to another plan than the stream's: the release was altered")
+        period = Period(self.journal, terms, origin.period_token, places, names, rows, note)
+        return PeriodSession(made.public, made.sealed, made.plan, source, period)
 
 
 def _run(
@@ -190,11 +286,12 @@ def _run(
     means: _Means,
     weights: tuple[Certificate, ...] = (),
     counted: Graph | None = None,
+    stream: _Stream | None = None,
 ) -> tuple[T, Certificate]:
     """What `work` makes of one metered session, in this machine's memory, and the certificate of that session.
 
     weights: the certificate of the release whose weights are part of the result; counted: the graph as the ledger knows
-    it, if that is another form of `graph`.
+    it, if that is another form of `graph`; stream: of a growing graph, whose later periods the ledger has reserved.
     """
     with using_compute(means.compute):
         require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
@@ -203,25 +300,63 @@ def _run(
         _require_countable(graph, method, means.ledger)
         here = _placed_graph(graph, method)
         made = planned(method, here, terms, learns=not weights)
+        if stream is not None and made.others:
+            raise Unsupported("a journal is kept for methods of graphveil's own; this one is not part of it")
         with on_device(here.device):
             require_room(here.device, method.room(made.public), graph.num_nodes)
-        source = means.source()
+        source = means.source() if stream is None else means.source(stream.number)
         origin = _provenance(graph, made, source, means.seed)
+        origin = origin if stream is None else stream.noted(origin)
         certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)
         _require_storable(certificate)
         # Edges that a release has told are paid for.
         ledger = None if origin.released else means.ledger
-        entry = _reserved(ledger, counted or graph, certificate, method)
-        certificate = replace(certificate, provenance=replace(origin, ledger_entry=entry))
+        goes_on, data = origin.period > 1, counted or graph
+
+        def note_period() -> None:
+            if goes_on and ledger is not None:
+                ledger.note_period(entry, data, origin.period)
+
+        if goes_on and ledger is not None:
+            ledger.require_stream(origin.ledger_entry, data, origin.period - 1)
+        entry = origin.ledger_entry if goes_on else _reserved(ledger, data, certificate, method)
+        origin = replace(origin, ledger_entry=entry)
+        certificate = replace(certificate, provenance=origin)
         assert made.sealed is not None
-        session = Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
+        session = (
+            Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
+            if stream is None
+            else stream.session(graph, made, source, origin, note_period)
+        )
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
+        spent += "" if stream is None else "; what the journal has counted stays counted, and the next extend tells it"
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
             with roomy(), placed(here.device):
                 found = work(session)
-            agreed(lambda: None if ledger is None else _note_commit(ledger, entry))
+            agreed(lambda: None if ledger is None or goes_on else _note_commit(ledger, entry))
     return found, certificate
+
+
+def _require_stream(graph: Graph, method: Method, terms: Terms) -> None:
+    """What a growing graph needs, said before anything is read or reserved."""
+    if not method.counts_once():
+        raise Unsupported(
+            f"{method.name()} with these settings reads edges otherwise than by counting each once, so that later "
+            "periods would cost again: use hearsay (channel=counts, hops=1) for a graph that grows"
+        )
+    if (
+        parse(Unit, terms.unit, "unit") is not Unit.EDGE
+        or parse(Reading, terms.reading, "reading") is not Reading.SOUND
+    ):
+        raise Unsupported("a journal is kept at unit edge and under the sound reading")
+    if graph.lineage is not None or graph.public_graph is not None or graph.edge_parts is not None:
+        raise Unsupported(
+            "a journal is kept of a private graph that is read as a whole, without released edges and without a public "
+            "graph beside it"
+        )
+    if crew().size > 1:
+        raise Unsupported("a journal is kept by one process: leave torchrun out")
 
 
 def _placed_graph(graph: Graph, method: Method) -> Graph:

@@ -22,8 +22,8 @@ from graphveil.cli.options import known_methods
 from graphveil.methods.bases.settings import settings
 
 COMMANDS = (
-    "methods", "datasets", "account", "advise", "train", "release-graph", "infer", "demo", "data", "data pack",
-    "data get",
+    "methods", "datasets", "account", "advise", "train", "extend", "release-graph", "infer", "demo", "data",
+    "data pack", "data get",
     "ledger", "ledger open", "ledger show", "bench", "bench run", "bench list", "bench show", "audit", "attack",
     "court", "report", "verify",
 )  # fmt: skip
@@ -627,3 +627,26 @@ def test_a_shell_completes_commands_methods_and_units(typed: str, offered: set[s
 
 def test_every_method_is_offered() -> None:
     assert set(known_methods()) == set(discover.methods())
+
+
+def test_extend_goes_on_with_a_graph_that_has_grown(tables: tuple[str, str], tmp_path: Path) -> None:
+    mine = ("--edges", tables[0], "--nodes", tables[1])
+    first, second, journal = (str(tmp_path / name) for name in ("march", "april", "journal"))
+    small = shlex.split("train hearsay --folds 2 --hidden 4 --head 4 --unit edge --epsilon 2 --delta 1e-5 --quiet")
+    inside = run(*small, *mine, "--out", first, "--journal", str(tmp_path / "march" / "journal"))
+    assert "may be given away" in str(inside.exception)
+    made = run(*small, *mine, "--out", first, "--journal", journal)
+    assert made.exit_code == 0, made.output
+    Path(tables[0]).write_text(Path(tables[0]).read_text() + "n0,n5\nn0,n12\n")
+    Path(tables[1]).write_text(Path(tables[1]).read_text() + "n12,x,12.5,-12\n")
+    asked = tmp_path / "asked.txt"
+    asked.write_text("n12\nn0\n")
+    both = run("extend", first, *mine, "--journal", journal, "--ask", str(asked), "--refresh", "all")
+    assert "--refresh or --ask" in str(both.exception)
+    later = run("extend", first, *mine, "--journal", journal, "--ask", str(asked), "--out", second, "--quiet")
+    assert later.exit_code == 0, later.output
+    assert "period 2: an edge is counted once in its life" in later.stdout
+    assert run("verify", second, *mine).exit_code == 0
+    asked.write_text("nobody\n")
+    assert "no id of a node" in str(run("extend", second, *mine, "--journal", journal, "--ask", str(asked)).exception)
+    assert "no journal" in str(run("extend", second, *mine, "--journal", str(tmp_path / "lost")).exception)

@@ -101,6 +101,14 @@ def require_files(release: Path | None, *files: Path | None) -> None:
         require_file(file, release)
 
 
+def require_outside(journal: Path | None, release: Path | None) -> None:
+    """Refuse a journal in a folder that may be given away, be it one that is about to be written."""
+    from graphveil.runtime.folders import require_apart
+
+    if journal is not None:
+        require_apart(journal, release)
+
+
 def require_space(out: Path | None, graph: Graph) -> None:
     """Refuse a disk that is too full for a release of this graph, which is at most about so large."""
     from graphveil.runtime.folders import require_room

@@ -40,6 +40,7 @@ from graphveil.cli.output import (
     print_table,
     progress,
     require_files,
+    require_outside,
     require_release,
     require_space,
     require_vacant,
@@ -54,6 +55,12 @@ if TYPE_CHECKING:
     from graphveil.release.release import Release
 
 app = App()
+
+WHICH = (
+    "Which verb: `train`, a graph and no model (--journal if it will grow); `extend`, the same graph later, at no "
+    "further cost; `infer --epsilon`, another graph, from a budget of its own; `infer`, the nodes of the training, "
+    "free; `train` again, the same graph by another method or with a larger epsilon: epsilons add up."
+)
 
 
 @app.command(cls=UnitCommand, epilog=HYPER)
@@ -160,6 +167,10 @@ def train(
     reading: Reading = "sound",
     source: GraphOptions,
     spending: SpendingOptions,
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="For a graph that will grow (see `extend`): new folder, private as the edges themselves."),
+    ] = None,
     threshold: Threshold = None,
     keep_ids: Annotated[
         bool, typer.Option("--keep-ids", help="Keep the ids in the release: whoever gets it sees them.")
@@ -174,7 +185,10 @@ def train(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a private model, print its certificate, and save the release. Under torchrun, in several processes."""
+    """Train a private model, print its certificate, and save the release. Under torchrun, in several processes.
+
+    The same graph, grown: `extend`. Another graph: `infer --epsilon`. `extend --help` has the table.
+    """
     import graphveil as gv
     from graphveil.bench.record import Stopwatch, record_of
     from graphveil.planning import cautions, default_delta
@@ -191,6 +205,7 @@ def train(
             if crew.first:
                 require_release(out, force)
                 require_files(out, record, summary, spending.ledger)
+                require_outside(journal, out)
             graph = graph_of(source)
             if crew.first:
                 require_space(out, graph)
@@ -204,7 +219,7 @@ def train(
                     say(f"WARNING: {caution}")
             means = spending.arguments(counted=crew.first)
             with Stopwatch() as watch:
-                release = gv.train(graph, made, unit=unit, reading=reading, **vars(budget), **means)
+                release = gv.train(graph, made, unit=unit, reading=reading, journal=journal, **vars(budget), **means)
         if not crew.first:
             return
         so_far.spend(release.certificate)
@@ -272,6 +287,76 @@ def release_graph(
         say(f"{released.card()}\n  saved       {out / kind.file}")
 
 
+@app.command(epilog=WHICH)
+@grouped
+def extend(
+    release: Annotated[Path, typer.Argument(help="Release folder of the stream, as written by `train --journal`.")],
+    *,
+    journal: Annotated[Path, typer.Option(help="The stream's private folder, as begun by `train --journal`.")],
+    source: EdgesGraphOptions,
+    refresh: Annotated[
+        str,
+        typer.Option(
+            help="Whose rows are counted anew, each with more noise: doubling (new nodes, and others in their 2nd, "
+            "4th, 8th, ... period), all, new, none."
+        ),
+    ] = "doubling",
+    ask: Annotated[
+        Path | None, typer.Option(help="Instead of --refresh: text file with the ids of nodes asked about, one a line.")
+    ] = None,
+    spending: SpendingOptions,
+    keep_ids: Annotated[
+        bool, typer.Option("--keep-ids", help="Keep the ids in the release: whoever gets it sees them.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the release of this period.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a graph that has grown: edges that were never counted are counted, at no further cost.
+
+    The tables hold the graph as it is now, or only the edges that are new. Who is who goes by the ids of the nodes.
+    """
+    import graphveil as gv
+    from graphveil.bench.record import Stopwatch, record_of
+    from graphveil.release.keeping import accountable
+
+    loaded = gv.load(release)
+    require_release(out, force)
+    require_files(out, spending.ledger)
+    require_outside(journal, out)
+    if ask is not None and refresh != "doubling":
+        raise gv.InvalidInput("give --refresh or --ask")
+    with accountable() as so_far, progress(quiet):
+        graph = private_graph(source, source.split, loaded.schema, labels_are_public=True)
+        if keep_ids and graph.ids is None:
+            raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
+        require_space(out, graph)
+        rows = refresh if ask is None else _asked(ask, graph)
+        with Stopwatch() as watch:
+            made = gv.extend(loaded, graph, journal=journal, refresh=rows, **spending.arguments())
+        so_far.spend(made.certificate)
+        made = made.with_ids() if keep_ids else made
+        if out is not None:
+            so_far.keep(made.save, out)
+        entry = record_of(made, graph, watch)
+    if as_json:
+        print_json(entry)
+    else:
+        _print_release(made, entry, out)
+
+
+def _asked(path: Path, graph: Graph) -> list[str | int]:
+    """Ids of nodes, one a line; rows of a graph without ids."""
+    from graphveil.core import InvalidInput
+
+    try:
+        lines = path.read_text().splitlines()
+        return [line if graph.ids is not None else int(line) for line in lines if line]
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"--ask: {path} has no ids, one a line: {error}") from None
+
+
 @app.command()
 @grouped
 def infer(
@@ -293,7 +378,8 @@ def infer(
 ) -> None:
     """Predict with a release: free from released state; with --epsilon, on another private graph at a cost.
 
-    Free predictions need the node table at most (--nodes alone): for ids, or for the features that they read.
+    Free predictions need the node table at most (--nodes alone): for ids, or for the features that they read. The
+    same graph, grown: `extend`, whose help has the table.
     """
     import graphveil as gv
     from graphveil.release.keeping import accountable

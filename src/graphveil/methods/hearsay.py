@@ -47,6 +47,8 @@ from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.nn.own_check import require_rows
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.rows import Joined, Mapped, Rows, alike, at_a_time, held, in_blocks
+from graphveil.privacy.journal import Evidence
+from graphveil.privacy.period import PeriodSession
 from graphveil.privacy.session import Session
 from graphveil.runtime.placed import Room
 
@@ -160,6 +162,9 @@ class Hearsay(Method):
     def counts_in_parts(self) -> bool:
         return self.channel == Channel.COUNTS
 
+    def counts_once(self) -> bool:
+        return self.channel == Channel.COUNTS and self.hops == 1
+
     def fit(self, session: Session) -> State:
         public = session.public
         scaling = Scaling.fit(public.feature_rows(), self.scale)
@@ -175,9 +180,12 @@ class Hearsay(Method):
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 
-        logits = self._listened(session, beliefs, groups, trained)
+        streamed = isinstance(session, PeriodSession)
+        logits = self._listened(session, beliefs, groups, streamed, trained)
         if groups > 1:
             weights["groups"] = torch.tensor(groups)
+        if streamed:
+            weights["streamed"] = torch.tensor(1)
         return {**weights, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
@@ -188,32 +196,36 @@ class Hearsay(Method):
             return restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
 
         beliefs, groups = Folds.restore(state, public).log_beliefs(x), int(state.get("groups", torch.tensor(1)))
-        return {**state, "logits": self._listened(session, beliefs, groups, known)}
+        return {**state, "logits": self._listened(session, beliefs, groups, "streamed" in state, known)}
 
     def _groups(self, session: Session, beliefs: Tensor) -> int:
         """In how many parts a class is counted: a choice by the noise, sizes, features and labels, all public."""
         public, (least, most) = session.public, _COMPARED
         train, right = public.train, beliefs.argmax(dim=1) == public.labels()
-        enough = int(train.sum()) >= least and public.num_nodes <= most
+        # In a stream ids modulo anything would have to stay what they were.
+        enough = int(train.sum()) >= least and public.num_nodes <= most and not isinstance(session, PeriodSession)
         if self.channel != Channel.COUNTS or not enough or float(right[train].double().mean()) >= _POOR:
             return 1
         return _GROUPS if session.plan.act("hop", Tally).scale <= _LITTLE_NOISE else 1
 
     def _listened(
-        self, session: Session, beliefs: Tensor, groups: int, head: Callable[[int, Rows], nn.Module]
+        self, session: Session, beliefs: Tensor, groups: int, streamed: bool, head: Callable[[int, Rows], nn.Module]
     ) -> Tensor:
-        """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop."""
-        classes, hear = beliefs.shape[1], self._channel(session, groups)
+        """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop.
+
+        streamed: the head is that of a growing graph, and reads how much noise a row carries.
+        """
+        classes, hear = beliefs.shape[1], self._channel(session, groups, streamed)
         inputs = Joined((alike(Mapped(beliefs, centred, classes)),))
         for hop in range(self.hops):
             inputs = Joined((*inputs.parts, *hear(beliefs)))
             beliefs = _log_posteriors(head(hop, inputs), inputs)
         return beliefs
 
-    def _channel(self, session: Session, groups: int) -> Callable[[Tensor], tuple[Rows, ...]]:
+    def _channel(self, session: Session, groups: int, streamed: bool) -> Callable[[Tensor], tuple[Rows, ...]]:
         """From what is believed of every node, log posteriors [n, c], to what it hears: matrices side by side."""
         if self.channel == Channel.COUNTS:
-            return partial(_counted, session, groups)
+            return partial(_evidence, session) if streamed else partial(_counted, session, groups)
         told = partial(told_by, session.public)
         if self.channel == Channel.SUMS:
             return lambda beliefs: (alike(session.release("hop", partial(messages, rows=self.said(told(beliefs))))),)
@@ -257,6 +269,28 @@ def told_by(public: Public, beliefs: Tensor, part: slice = slice(None)) -> Tenso
     told, train = beliefs[part].exp(), public.train[part]
     told[train] = one_hot(public.labels()[part][train], public.num_classes).to(told.dtype)
     return told
+
+
+def _evidence(session: Session, beliefs: Tensor) -> tuple[Rows, ...]:
+    """Counts that add up over the periods of a growing graph: as in `_counted`, and what noise rows carry, [n, 1].
+
+    A row that was refreshed r times carries noise of r times the variance. On another graph (`serve`) r is 1.
+    """
+    nodes, classes = beliefs.shape
+    said = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1))
+    if isinstance(session, PeriodSession):
+        told = session.count("hop", said, classes)
+    else:
+        counts = session.release("hop", partial(cluster_degrees, clusters=said, count=classes))
+        told = Evidence(counts.reshape(nodes, classes), torch.ones_like(said))
+    roots, scale = told.refreshes[:, None].float().sqrt(), session.plan.act("hop", Tally).scale
+    rows = torch.cat([told.counts.float(), scale * roots], dim=1)
+    return (
+        alike(Mapped(rows, lambda some: centred(some[:, :-1]), classes)),
+        alike(Mapped(rows, lambda some: some[:, :-1].sum(dim=1, keepdim=True), 1)),
+        alike(Mapped(rows, lambda some: centred(logs_of(some[:, :-1], some[:, -1:])), classes)),
+        roots,
+    )
 
 
 def _counted(session: Session, groups: int, beliefs: Tensor) -> tuple[Rows, ...]:

@@ -126,14 +126,30 @@ class Ledger:
             if not found[entry]:
                 append(Line.of("commit", id=entry, made=_now()))
 
+    def require_stream(self, entry: str, graph: Graph, period: int) -> None:
+        """The reservation `entry` is that of a stream which went no further than `period`, and may go on on `graph`."""
+        self._stream(self._file.read(), entry, graph, graph.fingerprint(), period)
+
+    def note_period(self, entry: str, graph: Graph, period: int) -> None:
+        """Note that `graph` is the data of the reservation `entry`, grown: all that runs on either is one budget's.
+
+        Costs nothing: in a stream every edge is counted once (docs/streams.md), which was reserved at its beginning.
+        """
+        content = graph.fingerprint()
+        with self._file.written("The grown graph was not noted.") as (book, append):
+            self._stream(book, entry, graph, content, period - 1)
+            append(Line.of("period", id=entry, dataset=book.known(content), number=period, made=_now()))
+
     def accounts(self) -> list[Account]:
-        """Every dataset's budget and what its entries together have spent."""
-        return [_account(key, budget) for key, budget in self._budgets(self._file.read()).items()]
+        """Every dataset's budget and what its entries together have spent; the graphs of a stream are one dataset."""
+        budgets = self._budgets(self._file.read()).items()
+        return [_account(key, budget) for key, budget in budgets if key == budget.key]
 
     def account(self, graph: Graph) -> Account:
         """The budget of one dataset."""
         book, content = self._file.read(), graph.fingerprint()
-        return _account(book.known(content), self._budget(book, graph, content))
+        budget = self._budget(book, graph, content)
+        return _account(budget.key, budget)
 
     def entries(self) -> list[dict[str, Any]]:
         """Every reservation, oldest first, as plain values; `epsilon` is what its plan alone spends."""
@@ -181,6 +197,23 @@ class Ledger:
             )
         return found
 
+    def _stream(self, book: Book, entry: str, graph: Graph, content: str, period: int) -> None:
+        """The stream `entry` is known, has not gone further than `period`, and `graph` has no budget of its own."""
+        budgets = self._budgets(book)
+        mine = next((budget for budget in budgets.values() if entry in budget.committed), None)
+        if mine is None:
+            raise InvalidInput(f"no reservation {entry!r} in {self.path}: give the ledger that the stream began with")
+        if mine.periods.get(entry, 1) > period:
+            raise Tampered(
+                f"{self.path} knows {mine.periods[entry]} periods of this stream, and its journal {period}: it is "
+                "an older copy, and would count edges again. Restore the newest one"
+            )
+        if budgets.get(book.known(content), mine) is not mine:
+            raise InvalidInput(
+                f"{graph.name!r} has a budget of its own in {self.path}, and a stream's graphs share that of its "
+                "beginning: what was spent on either would not be counted on the other"
+            )
+
     def _covering(self, book: Book, graph: Graph, content: str, plan: Plan, text: str) -> _Budget:
         """The budget of `graph`, if it covers `plan` too."""
         budget = self._budget(book, graph, content)
@@ -205,9 +238,10 @@ class Ledger:
 @dataclass
 class _Budget:
     """One dataset's budget; `plans` as JSON, hashes of their training masks, and `committed` of every entry's id, all
-    oldest first.
+    oldest first. `periods`: how far a stream went, by its entry's id. `key`: the dataset as it was first.
     """
 
+    key: str
     name: str
     adjacency: Adjacency
     epsilon: float
@@ -215,6 +249,7 @@ class _Budget:
     plans: list[str] = field(default_factory=list)
     trains: list[str] = field(default_factory=list)
     committed: dict[str, bool] = field(default_factory=dict)
+    periods: dict[str, int] = field(default_factory=dict)
 
     def require_same_outsiders(self, graph: Graph, plan: Plan) -> None:
         """Who is read freely by one plan, being outside its training, is not to be protected by another."""
@@ -236,7 +271,7 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
         near = said["adjacency"]
         adjacency = Adjacency(Unit(near["unit"]), Relation(near["relation"]), bool(near["undirected"]))
         epsilon, delta = require_positive(said["epsilon"], "epsilon"), require_delta(said["delta"])
-        budgets[said["dataset"]] = _Budget(str(said["name"]), adjacency, epsilon, delta)
+        budgets[said["dataset"]] = _Budget(said["dataset"], str(said["name"]), adjacency, epsilon, delta)
     elif line.kind == "reservation" and not any(said["id"] in budget.committed for budget in budgets.values()):
         budget = budgets[said["dataset"]]
         budget.plans.append(said["plan"])
@@ -244,8 +279,15 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
         budget.trains.append(str(said.get("train", "")))
         budget.committed[said["id"]] = False
     elif line.kind == "commit":
-        (budget,) = (budget for budget in budgets.values() if said["id"] in budget.committed)
+        (budget,) = {id(each): each for each in budgets.values() if said["id"] in each.committed}.values()
         budget.committed[said["id"]] = True
+    elif line.kind == "period":
+        (budget,) = {id(each): each for each in budgets.values() if said["id"] in each.committed}.values()
+        if budgets.setdefault(said["dataset"], budget) is not budget:
+            raise ValueError("a period of another budget's data")
+        if not budget.periods.get(said["id"], 1) < int(said["number"]):
+            raise ValueError("a period twice")
+        budget.periods[said["id"]] = int(said["number"])
     else:
         raise ValueError(f"{line.kind!r} twice, or unknown")
 

@@ -558,6 +558,11 @@ def _mounts() -> str:
         return ""
 
 
+def require_one_machine(path: Path) -> None:
+    """Refuse a file or folder whose locks other hosts may not see."""
+    _require_local(path, _mounts())
+
+
 def _require_local(path: Path, mounts: str) -> None:
     """Refuse a network file system, and a file that is mounted alone: others would not find its journal."""
     place, kind = "", ""

@@ -204,8 +204,10 @@ class Seeded(Stream):
     label = "seeded (not for release)"
     secure = False
 
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x5EED])))
+    def __init__(self, seed: int, period: int = 1) -> None:
+        """period: of a growing graph, whose periods draw apart even under one seed."""
+        words = [seed, 0x5EED] if period == 1 else [seed, 0x5EED, period]
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
     def handed(self, uniforms: int) -> Source:
         part = copy.deepcopy(self)

@@ -74,6 +74,9 @@ _FIRST_FACTS = (
 _NAMES = ("schema", "ids_digest")
 """Facts that a nameless file does not have."""
 
+_STREAM = ("period", "period_token")
+"""Facts that only the file of a growing graph has."""
+
 _HEADING = "graphveil certificate"
 
 _ENFORCED = (
@@ -128,6 +131,10 @@ class Provenance:
     """SHA-256 of the ids in their order, which every unit leaves public; empty where there are none."""
     others: str = ""
     """The code of the method that is not part of graphveil (`Planned.others`); empty, and not written, if all is."""
+    period: int = 0
+    """Of a growing graph, how often it was counted, this time included; 0 for a graph that is released once."""
+    period_token: str = ""
+    """A random number that tells this period from all others, and the journal knows; all periods are one `run`."""
 
     @property
     def drawn_by_label(self) -> bool:
@@ -172,6 +179,10 @@ class Certificate:
     def __post_init__(self) -> None:
         require_delta(self.delta)
         origin = self.provenance
+        if origin.period < 0 or (origin.period > 0) != bool(origin.period_token):
+            raise InvalidInput("a period of a stream has a number above 0 and a token")
+        if origin.period and (self.plan.adjacency.unit is not Unit.EDGE or self.parents):
+            raise InvalidInput("a stream protects edges, and is made of no other release")
         if (origin.released and not origin.descends) or (origin.descends and not self.parents):
             raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
         edges = self.plan.adjacency.unit is Unit.EDGE
@@ -363,8 +374,21 @@ class Certificate:
         ]
         if origin.others:
             lines += [f"  code        {origin.others}", f"  enforced    {_ENFORCED}"]
+        lines += self._stream_lines()
         lines += [f"  made of     {_descent(one)}" for one in self.ancestry[1:]]
         return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
+
+    def _stream_lines(self) -> list[str]:
+        """What a growing graph's card says of all periods."""
+        period = self.provenance.period
+        if not period:
+            return []
+        return [
+            f"  stream      period {period}: an edge is counted once in its life, so that the guarantee is for all "
+            "periods together, those so far and those to come [docs/streams.md]",
+            "  uncovered   who is a node and when it arrives, labels and features at any time, which rows were counted "
+            "anew when",
+        ]
 
     def _about(self, own: Guarantee) -> str:
         """Whom the first guarantee is about, where that is more than this run and its data."""
@@ -459,9 +483,10 @@ class Certificate:
 
 
 def _described(origin: Provenance) -> dict[str, Any]:
-    """Plain values; code of others is told where there is any."""
+    """Plain values; code of others, and periods of a growing graph, are told where there are any."""
     facts = {**asdict(origin), "sizes": list(origin.sizes)}
-    return facts if origin.others else {name: facts[name] for name in facts if name != "others"}
+    unsaid = {*(() if origin.others else ("others",)), *(() if origin.period else _STREAM)}
+    return {name: facts[name] for name in facts if name not in unsaid}
 
 
 def _in_version(said: dict[str, Any], described: dict[str, Any]) -> dict[str, Any]:

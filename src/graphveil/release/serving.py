@@ -75,9 +75,11 @@ def later(method: Method) -> str:
     own = "predictions for these nodes are part of the release"
     if type(method).serve is Method.serve:
         return f"{own}; another graph, such as next month's, needs a training of its own"
+    grown = "; the same graph, grown, is extended at no further cost if a journal is kept (train --journal)"
     return (
         f"{own}; another graph, such as next month's, needs its edges, the same columns by name and a budget of its "
         "own (infer --epsilon). It may be without labels: then all nodes speak by belief"
+        f"{grown if method.counts_once() else ''}"
     )
 
 

@@ -116,6 +116,10 @@ class Method(Described):
         """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""
         return False
 
+    def counts_once(self) -> bool:
+        """Whether all it asks of edges is to count each once, so that a growing graph can be extended."""
+        return False
+
     @abstractmethod
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""

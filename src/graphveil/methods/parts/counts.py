@@ -144,8 +144,11 @@ def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> NeighbourMa
     return NeighbourMarks(sealed.adj, clusters, count, sealed.public.undirected)
 
 
-def logs_of(counts: Tensor, scale: float) -> Tensor:
-    """log(1 + scale + max(count, 0)), [n, c]: counts below the noise differ little then, and so do those of hubs."""
+def logs_of(counts: Tensor, scale: float | Tensor) -> Tensor:
+    """log(1 + scale + max(count, 0)), [n, c]: counts below the noise differ little then, and so do those of hubs.
+
+    scale: of all counts, or of every row, [n, 1].
+    """
     return torch.log(1 + scale + counts.clamp(min=0).float())
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.nn import noisy_labels
-from graphveil.nn.noisy_labels import corrected, likeliness, most_telling
+from graphveil.nn.noisy_labels import corrected, likeliness, most_telling, shared_out
 from graphveil.privacy.noise import Seeded
 
 
@@ -91,7 +91,7 @@ def test_a_rule_is_learnt_from_answers_of_which_half_are_wrong() -> None:
     nodes = torch.randperm(1800)[:1200]
     chances = said(y[nodes], 0.7, 3)
     assert 0.4 < float((chances.argmax(dim=1) == y[nodes]).float().mean()) < 0.6
-    found = corrected(x, start, chances, nodes)
+    found = corrected(x, start, chances, nodes, shared_out(len(nodes)))
     assert found.gain > 3 * found.doubt > 0
     assert torch.allclose(found.beliefs.exp().sum(dim=1), torch.ones(1800), atol=1e-5)
     unseen = torch.ones(1800, dtype=torch.bool)
@@ -111,7 +111,7 @@ def test_what_was_believed_before_is_corrected_and_not_forgotten() -> None:
     _, y, _ = ruled(1500)
     start = (2.0 * torch.nn.functional.one_hot(y, 3) + torch.randn(1500, 3)).log_softmax(dim=1)
     nodes = torch.arange(300)
-    found = corrected(torch.randn(1500, 5), start, said(y[nodes], 1.0, 3), nodes)
+    found = corrected(torch.randn(1500, 5), start, said(y[nodes], 1.0, 3), nodes, shared_out(len(nodes)))
     right = [float((beliefs.argmax(dim=1) == y).float().mean()) for beliefs in (start, found.beliefs)]
     assert right[1] > right[0] - 0.05 > 0.6
 
@@ -126,7 +126,7 @@ def test_answers_that_say_nothing_change_nothing_at_all(kind: str, seed: int) ->
         only = torch.arange(200) % 5
         candidates = torch.nn.functional.one_hot(only, 5).bool()
         chances = PriorResponse(0.8, 5).log_chances(candidates, only).float()
-    found = corrected(x, start, chances, nodes)
+    found = corrected(x, start, chances, nodes, shared_out(len(nodes)))
     assert torch.equal(found.beliefs, start)
     assert (found.gain, found.doubt) == (0.0, 0.0)
 
@@ -135,7 +135,7 @@ def test_answers_that_say_nothing_change_nothing_at_all(kind: str, seed: int) ->
 def test_fewer_than_two_nodes_teach_nothing(count: int) -> None:
     x, y, start = ruled(6)
     nodes = torch.arange(count)
-    assert torch.equal(corrected(x, start, said(y[nodes], 5.0, 3), nodes).beliefs, start)
+    assert torch.equal(corrected(x, start, said(y[nodes], 5.0, 3), nodes, shared_out(len(nodes))).beliefs, start)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -143,7 +143,7 @@ def test_two_nodes_are_enough_to_run(count: int) -> None:
     torch.manual_seed(0)
     x, y, start = ruled(6)
     nodes = torch.arange(count)
-    assert bool(corrected(x, start, said(y[nodes], 5.0, 3), nodes).beliefs.isfinite().all())
+    assert bool(corrected(x, start, said(y[nodes], 5.0, 3), nodes, shared_out(len(nodes))).beliefs.isfinite().all())
 
 
 def test_a_node_is_judged_by_the_network_that_did_not_learn_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_a_node_is_judged_by_the_network_that_did_not_learn_from_its_answer(monk
     found = []
     for answers in (chances, moved):
         torch.manual_seed(0)
-        found.append(corrected(x, start, answers, nodes).beliefs)
+        found.append(corrected(x, start, answers, nodes, shared_out(len(nodes))).beliefs)
     assert not torch.equal(found[0], start)
     same = (found[0] == found[1]).all(dim=1)
     assert bool(same[nodes[7]])

@@ -35,6 +35,7 @@ from graphveil.methods.bases.method import Method
 from graphveil.methods.parts.own import OwnFeatures
 from graphveil.methods.parts.sums import ClassSums
 from graphveil.methods.whisper import Whisper, learns_alone
+from graphveil.nn.aggregate import Operator, Walk
 from graphveil.nn.coordinates import (
     Axes,
     Frame,
@@ -53,7 +54,7 @@ from graphveil.nn.coordinates import (
 )
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import with_prefix
-from graphveil.nn.noisy_labels import corrected, learn_from_answers, most_telling
+from graphveil.nn.noisy_labels import corrected, learn_from_answers, most_telling, shared_out
 from graphveil.nn.own_check import require_rows
 from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
@@ -221,27 +222,60 @@ class Probe(Method):
 
     def _listened(self, public: Public, known: _Known, start: Tensor, own: Tensor, heard: Tensor) -> Tensor:
         """Log posteriors [n, c] after networks learnt from the answers; heard: ln Pr[answer | class], 0 elsewhere."""
-        places, (reach, back) = public.train.nonzero().ravel(), averaging(known.arcs)
-        first, answers = start.float(), in_blocks(len(places), lambda part: heard[places[part]].float())
-        # Once: what a node hears again would hold its own answer, and networks would learn to repeat it.
-        told = _believed(first, own, heard)
-        near = reach @ told
-        far = reach @ near
-        far -= back * told
-        far /= far.sum(dim=1, keepdim=True).clamp(min=1e-3)
-        near -= near.mean(dim=0)
-        far -= far.mean(dim=0)
-        inputs = whole(Joined((whole(alike(known.around)), alike(near), alike(far))))
-        return corrected(inputs, first, answers, places).beliefs.to(start.dtype)
+        places, first = public.train.nonzero().ravel(), start.float()
+        answers = in_blocks(len(places), lambda part: heard[places[part]].float())
+        hearing = _Hearing.of(known, own)
+        parts = shared_out(len(places))
+        once = corrected(hearing.rows(hearing.around(first, heard)), first, answers, places, parts)
+        if once.gain <= 0:
+            return start
+        # What comes back to a node holds its own answer, which networks would learn to repeat. So it hears neighbours
+        # who heard nothing of the answers that are left out with its own.
+        again = hearing.around(once.beliefs, heard)
+        for part in range(int(parts.max()) + 1):
+            hidden, silent = places[parts == part], heard.clone()
+            silent[hidden] = 0
+            told = once.says(hearing.rows(hearing.around(first, silent)))
+            again[:, hidden] = hearing.around(told, silent)[:, hidden]
+        twice = corrected(hearing.rows(again), first, answers, places, parts)
+        return (twice if twice.beats(once) else once).beliefs.to(start.dtype)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(), cls(width=3, worth=0.0)
 
 
-def _believed(beliefs: Tensor, own: Tensor, heard: Tensor) -> Tensor:
-    """Posteriors from all that was found, float32 [n, c]."""
-    return in_blocks(len(beliefs), lambda part: (beliefs[part] + own[part] + heard[part]).softmax(dim=1).float())
+@dataclass(frozen=True, eq=False)
+class _Hearing:
+    """How nodes hear what others are believed to be: means over neighbours, and what of them comes back."""
+
+    reach: Operator | Walk
+    back: Tensor
+    coordinates: Rows
+    own: Tensor
+
+    @classmethod
+    def of(cls, known: _Known, own: Tensor) -> _Hearing:
+        """own: what a node's own features add to its log posteriors, [n, c]."""
+        return cls(*averaging(known.arcs), whole(alike(known.around)), own)
+
+    def around(self, beliefs: Tensor, heard: Tensor) -> Tensor:
+        """Mean posteriors of neighbours and, without what a node told itself, of their neighbours, [2, n, c]."""
+        told = in_blocks(len(beliefs), lambda part: self._told(beliefs[part], self.own[part], heard[part]))
+        near = self.reach @ told
+        far = self.reach @ near
+        far -= self.back * told
+        far /= far.sum(dim=1, keepdim=True).clamp(min=1e-3)
+        return torch.stack([near, far])
+
+    @staticmethod
+    def _told(beliefs: Tensor, own: Tensor, heard: Tensor) -> Tensor:
+        return (beliefs + own + heard).softmax(dim=1).float()
+
+    def rows(self, around: Tensor) -> Rows:
+        """What networks read: coordinates and what was heard, centred."""
+        near, far = around - around.mean(dim=1, keepdim=True)
+        return whole(Joined((self.coordinates, alike(near), alike(far))))
 
 
 @dataclass(frozen=True, eq=False)

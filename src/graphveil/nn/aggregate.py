@@ -194,7 +194,7 @@ class Operator:
         """S rows, [m, d], summed in float64 on a processor."""
         if rows.device.type != "cpu":
             return self.scattered(rows, transposed=False)
-        out = torch.empty(len(self.indptr) - 1, rows.shape[1], dtype=rows.dtype)
+        out = rows.new_empty(len(self.indptr) - 1, rows.shape[1])
         source = rows.detach().contiguous().numpy()
         spmm(self.indptr, self.indices, self.weights, _ONES, source, _cuts(self.indptr), out.numpy())
         return out

@@ -79,25 +79,49 @@ class Corrections(nn.Module):
 @dataclass(frozen=True, eq=False)
 class Corrected:
     """beliefs: log posteriors [n, c], those of training nodes from networks that did not see their answers;
-    gain: by how much their answers are likelier than before, a node, and `doubt`, its standard error.
+    gains: by how much answers that were left out are likelier than before [folds, k]; says: what the networks make of
+    other rows [n, d].
     """
 
     beliefs: Tensor
-    gain: float
-    doubt: float
+    gains: Tensor
+    says: Callable[[Rows], Tensor]
+
+    @property
+    def gain(self) -> float:
+        """The mean of the gains."""
+        return float(self.gains.mean()) if self.gains.numel() else 0.0
+
+    @property
+    def doubt(self) -> float:
+        """Its standard error."""
+        return _error(self.gains)
+
+    def beats(self, other: Corrected) -> bool:
+        """Whether the same answers are likelier than under `other`, by more than one standard error."""
+        more = self.gains - other.gains
+        return float(more.mean()) > max(_error(more), _ROUNDED)
 
 
-def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor) -> Corrected:
+def _error(gains: Tensor) -> float:
+    return float(gains.std()) / gains.numel() ** 0.5 if gains.numel() > 1 else 0.0
+
+
+def shared_out(count: int) -> Tensor:
+    """Which of the networks leaves each of `count` answers out, int64 [count]: drawn."""
+    return torch.randperm(count) % max(min(_FOLDS, count), 1)
+
+
+def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts: Tensor) -> Corrected:
     """Log posteriors `start` [n, c], corrected by networks that read x [n, d] and learn from answers.
 
-    log_chances: ln Pr[answer | class] [m, c] of the `nodes` int64 [m]. Each of four networks leaves a quarter of the
-    answers out, and all stop where those are likeliest; of more than 100,000 answers a pass reads as many. If they are
-    not likelier than before by more than one standard error, `start` stays.
+    log_chances: ln Pr[answer | class] [m, c] of the `nodes` int64 [m]; parts: as `shared_out` gives them. Each of four
+    networks leaves a quarter of the answers out, and all stop where those are likeliest; of more than 100,000 answers a
+    pass reads as many. If they are not likelier than before by more than one standard error, `start` stays.
     """
     folds = min(_FOLDS, len(nodes))
     if folds < 2:
-        return Corrected(start, 0.0, 0.0)
-    parts = torch.randperm(len(nodes)) % folds
+        return Corrected(start, start.new_zeros(0), lambda _: start)
     size = min(int(torch.bincount(parts).min()), _JUDGES)
     left_out = torch.stack([(parts == part).nonzero().ravel()[:size] for part in range(folds)])
     seen = [(parts != part).nonzero().ravel() for part in range(folds)]
@@ -122,16 +146,18 @@ def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor) -> Cor
             best, gain = {name: part.detach().clone() for name, part in net.state_dict().items()}, now
         if waited >= _PATIENCE:
             break
-    doubt = float(gain.std()) / gain.numel() ** 0.5
-    if float(gain.mean()) <= max(doubt, _ROUNDED):
-        return Corrected(start, 0.0, 0.0)
+    if float(gain.mean()) <= max(_error(gain), _ROUNDED):
+        return Corrected(start, torch.zeros_like(gain), lambda _: start)
     net.load_state_dict(best)
     net.eval()
     fold = torch.full((x.shape[0],), -1)
     fold[nodes] = parts
-    with torch.no_grad():
-        beliefs = in_blocks(x.shape[0], lambda part: _said(net, x[part], start[part], fold[part]))
-    return Corrected(beliefs, float(gain.mean()), doubt)
+
+    def says(rows: Rows) -> Tensor:
+        with torch.no_grad():
+            return in_blocks(rows.shape[0], lambda part: _said(net, rows[part], start[part], fold[part]))
+
+    return Corrected(says(x), gain, says)
 
 
 def _drawn(rows: Tensor, count: int) -> Tensor:

@@ -259,14 +259,13 @@ def foreign(parts: Iterable[Described]) -> list[type[Described]]:
     """
     waiting = list(parts)
     found: dict[type[Described], None] = {}
-    known: dict[str, type[Any]] = {**{each.kind(): each for each in methods().values()}, **mechanisms(), **curves()}
     while waiting:
         part = waiting.pop()
         waiting += [each for field in fields(part) for each in _described_in(getattr(part, field.name))]  # type: ignore[arg-type]  # all are dataclasses
         if is_ours(kind := type(part)):
             continue
         said = {kind.kind(), part.describe().get("kind")}
-        if len(said) > 1 or kind.kind() in known:
+        if len(said) > 1 or kind.kind() in _our_words():
             raise InvalidInput(
                 f"{reference_to(kind)} calls itself {min(map(str, said))!r}, as one that is built in; rename it"
             )
@@ -276,8 +275,12 @@ def foreign(parts: Iterable[Described]) -> list[type[Described]]:
 
 def foreign_words(described: Any) -> set[str]:
     """The words of a description that stand for no class of ours."""
-    ours = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
-    return _words(described) - ours
+    return _words(described) - _our_words()
+
+
+def _our_words() -> set[str]:
+    """The words of all methods, mechanisms and curves of ours in files."""
+    return {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
 
 
 def _described_in(value: object) -> list[Described]:

@@ -345,6 +345,18 @@ class TestClaimsOfOthers:
         with pytest.raises(InvalidInput, match="as one that is built in"):
             trained(graph, poser())
 
+    def test_a_mechanism_that_no_file_could_name_is_refused(self, graph: gv.Graph) -> None:
+        """Registered it would be read back; a release that nobody can load must not be paid for."""
+        mine = type("Unregistered", (Gaussian,), {})
+
+        @dataclass(frozen=True)
+        class Lonely(Outsider):
+            def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+                return Plan(adjacency, reading, (Step("sum", mine(noise), mine(noise).curve(2.0), 1, why=""),))
+
+        with pytest.raises(InvalidInput, match=r"no file could hold this plan.*Unregistered.*register it"):
+            gv.train(graph, Lonely(), noise=5.0, delta=1e-5, unit="edge", seed=0)
+
     def test_words_of_a_step_cannot_write_lines_of_a_card(self, graph: gv.Graph) -> None:
         @dataclass(frozen=True)
         class Chatty(Outsider):

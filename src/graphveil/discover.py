@@ -320,7 +320,8 @@ def _readable(base: type[D], ours: Mapping[str, type[D]], group: str, described:
     unknown = _words(described) - ours.keys()
     if not unknown:
         return dict(ours)
-    found = {item.kind(): item for item in _imported(base)}
+    # A ledger must be readable for whoever opens it: what a cost is made of is registered, or ours.
+    found = {item.kind(): item for item in _imported(base)} if group == METHODS else {}
     for one in registered(group):
         word = one.reference.rpartition(":")[2]
         if word in unknown - found.keys():

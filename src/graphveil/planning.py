@@ -14,10 +14,12 @@ from graphveil.core import (
     Plan,
     Reading,
     Step,
+    Tampered,
     Unit,
     Unsupported,
     is_number,
     parse,
+    plain,
     require_delta,
     require_positive,
     require_printable,
@@ -95,6 +97,7 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     _require_tellable(plan, sound)
     foreign = discover.foreign((method, *_parts(plan), *_parts(sound)))
     if foreign:
+        _require_readable(plan)
         _require_charged(sound or plan, delta)
     return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(discover.source_of, foreign)))
 
@@ -139,6 +142,16 @@ def unproven(others: str) -> str:
 
 def _parts(plan: Plan | None) -> list[Described]:
     return [] if plan is None else [part for step in plan.steps for part in (step.act, step.claim)]
+
+
+def _require_readable(plan: Plan) -> None:
+    """The plan comes back from a file: a release that nobody can load must not be paid for."""
+    try:
+        same = discover.rebuild_plan(plain(plan.describe())) == plan
+    except Tampered as error:
+        raise InvalidInput(f"no file could hold this plan, {error}; register it as a graphveil.mechanisms") from None
+    if not same:
+        raise InvalidInput("a file would hold another plan than this one: give its mechanisms fields of plain values")
 
 
 def _require_charged(plan: Plan, delta: float) -> None:

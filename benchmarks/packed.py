@@ -1,13 +1,13 @@
 """Training on a graph that stays on disk: 2 million nodes, 20 million undirected edges, 256 features.
 
     python benchmarks/packed.py [--folder FOLDER] [--nodes 2000000] [--degree 20.2] [--features 256] [--threads 1]
-        [--method heterpoisson] [--steps 20] [--layers 1]
+        [--method heterpoisson] [--unit UNIT] [--steps 20] [--layers 1]
 
 Writes a synthetic graph as `graphveil data pack` would (features block by block; about 2.5 GB, twice that while
-packing), then opens it, trains HeterPoisson at node level or (`--method`) another method with its defaults under the
-unit it leads at epsilon 2, and scores all nodes, in a fresh process. Prints JSON: seconds, and the peak of the resident
-megabytes (10^6 bytes) so far. Resident pages of the files count, though the system takes them back when it needs to.
-Linux. The folder is a temporary one unless given, and a given one is kept and used again.
+packing), then opens it, trains HeterPoisson at node level or (`--method`) another method with its defaults under a
+unit that it leads (`--unit`) at epsilon 2, and scores all nodes, in a fresh process. Prints JSON: seconds, and the peak
+of the resident megabytes (10^6 bytes) so far. Resident pages of the files count, though the system takes them back when
+it needs to. Linux. The folder is a temporary one unless given, and a given one is kept and used again.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def megabytes(field: str) -> float:
     return next(round(int(line.split()[1]) * 1024 / 1e6) for line in lines if line.startswith(field))
 
 
-def measure(folder: Path, name: str, steps: int, layers: int, threads: int) -> dict[str, object]:
+def measure(folder: Path, name: str, unit: str | None, steps: int, layers: int, threads: int) -> dict[str, object]:
     """Open, train and score in this process."""
     torch.set_num_threads(threads)
     numba.set_num_threads(threads)
@@ -84,7 +84,7 @@ def measure(folder: Path, name: str, steps: int, layers: int, threads: int) -> d
         release = gv.train(graph, method, noise=1.0, unit="node")
     else:
         kind = method_named(name)
-        release = gv.train(graph, kind(), epsilon=2, unit=min(kind.leads or kind.units), seed=0)
+        release = gv.train(graph, kind(), epsilon=2, unit=unit or min(kind.leads or kind.units), seed=0)
     note("training")
     told |= {"test": release.evaluate("test")["accuracy"]}
     note("scoring")
@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--degree", type=float, default=20.2)
     parser.add_argument("--features", type=int, default=256)
     parser.add_argument("--method", default="heterpoisson")
+    parser.add_argument("--unit")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
@@ -115,7 +116,8 @@ def main() -> None:
     if words.part == "build":
         build(words.folder, words.nodes, words.degree, words.features)
     elif words.part == "measure":
-        print(json.dumps(measure(words.folder, words.method, words.steps, words.layers, words.threads), indent=2))
+        told = measure(words.folder, words.method, words.unit, words.steps, words.layers, words.threads)
+        print(json.dumps(told, indent=2))
     else:
         with tempfile.TemporaryDirectory() as scratch:
             folder = words.folder or Path(scratch, "graph")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from graphveil.graph.schema import Schema
     from graphveil.graph.sealing import Public, Sealed
     from graphveil.methods.bases.method import Method
+    from graphveil.nn.own_network import OwnNetwork
     from graphveil.privacy import accounting
     from graphveil.privacy.ledger import Ledger
     from graphveil.privacy.session import Session
@@ -78,6 +79,7 @@ _HOMES = {
     "graph.sealing": ("Public", "Sealed"),
     "privacy.ledger": ("Ledger",),
     "methods.bases.method": ("Method",),
+    "nn.own_network": ("OwnNetwork",),
     "graph.packed": ("open_packed", "pack"),
     "release.edges": ("ReleasedEdges",),
     "privacy.session": ("Session",),
@@ -107,6 +109,7 @@ __all__ = [
     "MissingData",
     "MissingExtra",
     "Overspent",
+    "OwnNetwork",
     "Plan",
     "PrivateAccess",
     "Public",

@@ -119,8 +119,8 @@ def attack(name: str) -> type[Any]:
     return _found(name, attacks(), ATTACKS, Attack)
 
 
-METHODS, MECHANISMS, DATASETS, ATTACKS = (
-    f"graphveil.{each}" for each in ("methods", "mechanisms", "datasets", "attacks")
+METHODS, MECHANISMS, DATASETS, ATTACKS, NETWORKS = (
+    f"graphveil.{each}" for each in ("methods", "mechanisms", "datasets", "attacks", "networks")
 )
 """Groups of entry points under which others register their parts."""
 
@@ -179,6 +179,11 @@ def _registered(group: str, _: tuple[str, ...]) -> list[Registered]:
         for one in metadata.entry_points(group=group)
     ]
     return sorted(dict.fromkeys(found), key=lambda one: (one.name, one.distribution))
+
+
+def registered_network(reference: str) -> Any | None:
+    """The network that a file calls "package.module:Name", if an installed distribution registers that very name."""
+    return next((one.load() for one in registered(NETWORKS) if one.reference == reference), None)
 
 
 def _distribution(entry: metadata.EntryPoint) -> str:
@@ -370,6 +375,7 @@ def _rebuild_step(described: dict[str, Any]) -> Step:
 def rebuild_method(described: Any) -> Any:
     """A method from its JSON description: one of ours, or one that the caller has imported from elsewhere."""
     from graphveil.methods.bases.method import Method, from_file
+    from graphveil.nn.own_network import OwnNetwork
 
     described = current_method(described)
     known = _readable(Method, {item.kind(): item for item in methods().values()}, METHODS, described)
@@ -379,7 +385,7 @@ def rebuild_method(described: Any) -> Any:
             "(--method package.module:Class), or install what registers it"
         )
     with from_file():
-        return _rebuild(described, known, known)
+        return _rebuild(described, known, {**known, OwnNetwork.kind(): OwnNetwork})
 
 
 def current_method(described: Any) -> Any:

@@ -38,7 +38,7 @@ from graphveil.release.certificate import Certificate, Provenance, described_met
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
-from graphveil.runtime.compute import Compute, present, using_compute
+from graphveil.runtime.compute import Compute, on_device, present, using_compute
 from graphveil.runtime.distributed import agreed, require_alike
 from graphveil.runtime.placed import placed, require_room, roomy
 from graphveil.runtime.progress import note
@@ -203,7 +203,8 @@ def _run(
         _require_countable(graph, method, means.ledger)
         here = _placed_graph(graph, method)
         made = planned(method, here, terms, learns=not weights)
-        require_room(here.device, method.room(made.public), graph.num_nodes)
+        with on_device(here.device):
+            require_room(here.device, method.room(made.public), graph.num_nodes)
         source = means.source()
         origin = _provenance(graph, made, source, means.seed)
         certificate = Certificate(made.plan, made.delta, origin, made.sound, parents)

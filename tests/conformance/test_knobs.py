@@ -26,6 +26,7 @@ from graphveil.methods.bases.settings import Setting, settings
 from graphveil.nn.fit import Recipe
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from own_modules import RowsOnly
 
 _NETWORK = {"queries": 6, "hidden": 4, "epochs": 2}
 CORNERS: list[Method] = [
@@ -116,6 +117,8 @@ def others(setting: Setting, value: Any) -> Iterator[Any]:
     """Other values of a field: every choice, or numbers near and far, of which not all need be possible."""
     if isinstance(value, bool):
         found = [not value]
+    elif value is None:
+        found = [gv.OwnNetwork.of(RowsOnly)]
     elif setting.choices:
         found = list(setting.choices)
     elif isinstance(value, int):

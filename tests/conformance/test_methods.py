@@ -16,6 +16,7 @@ from neighbours import Probe, Sketch, adjacencies, neighbour, public_graph, tell
 from torch import Tensor
 
 import graphveil as gv
+import own_modules
 from graphveil import discover
 from graphveil.bench.record import Stopwatch, record_of
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
@@ -25,12 +26,22 @@ from graphveil.graph.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.nn import rows
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 
 REPOSITORY = Path(__file__).parents[2]
-SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()]
+OWN: list[Method] = [
+    gv.methods.HeterPoisson(network=gv.OwnNetwork.of(own_modules.PooledGcn, hidden=2), batch=3, epochs=1.0),
+    gv.methods.Ndp(network=gv.OwnNetwork.of(own_modules.SageAttention, hidden=2), layers=2, steps=3, batch=2, cap=1),
+    gv.methods.Drw(network=gv.OwnNetwork.of(own_modules.Mixer, hidden=2), steps=3, batch=2),
+    gv.methods.Probe(network=gv.OwnNetwork.of(own_modules.Gat, hidden=2)),
+    gv.methods.LapGraph(network=gv.OwnNetwork.of(own_modules.Gat, hidden=2), epochs=2),
+    gv.methods.Hearsay(network=gv.OwnNetwork.of(own_modules.RowsOnly), folds=2, hidden=4, hops=2),
+]
+"""Methods with a module of somebody's own."""
+SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()] + OWN
 
 
 def refusal(method: Method, adjacency: Adjacency) -> str:
@@ -57,6 +68,15 @@ def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Seale
     sketch = Sketch.random(np.random.default_rng(seed), adjacency.undirected, nodes=9)
     public, sealed = sketch.beside_public().seal(adjacency)
     return sketch, public, sealed
+
+
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of `OWN` are registered as an installed distribution's would be, so that loading finds them."""
+    known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]
+    entries = [discover.Registered(name.partition(":")[2], name, "tests 0") for name in known]
+    before = discover.registered
+    monkeypatch.setattr(discover, "registered", lambda group: entries if group == discover.NETWORKS else before(group))
 
 
 def test_methods_are_found() -> None:
@@ -354,6 +374,28 @@ def test_sound_sensitivity_holds(method: Method, adjacency: Adjacency, tries: in
 @pytest.mark.parametrize(("method", "adjacency"), SERVING)
 def test_sound_sensitivity_of_serving_holds(method: Method, adjacency: Adjacency, tries: int) -> None:
     assert search(method, adjacency, Reading.SOUND, tries, climbs=tries, work=serving(method, adjacency)) <= 1 + 1e-6
+
+
+IN_BLOCKS = [case for case in CASES if case.values[0].name() in ("hearsay", "probe", "whisper")]
+
+
+@pytest.fixture
+def in_twos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every matrix counts as large, and is read two rows at a time."""
+    monkeypatch.setattr(rows, "WHOLE", 2)
+    monkeypatch.setattr(rows, "BLOCK", 2)
+
+
+@pytest.mark.usefixtures("in_twos")
+@pytest.mark.parametrize(("method", "adjacency"), IN_BLOCKS)
+def test_sound_sensitivity_holds_in_blocks(method: Method, adjacency: Adjacency) -> None:
+    assert search(method, adjacency, Reading.SOUND, 0, climbs=0) <= 1 + 1e-6
+
+
+@pytest.mark.usefixtures("in_twos")
+@pytest.mark.parametrize(("method", "adjacency"), IN_BLOCKS)
+def test_tripwire_in_blocks(method: Method, adjacency: Adjacency) -> None:
+    assert not interference(method, adjacency, method.fit)
 
 
 SUMS = [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphveil.graph.arcs import Csr
-from graphveil.nn.aggregate import NeighbourSums, Operator, clip_factors, clip_rows, neighbour_sum
+from graphveil.nn.aggregate import NeighbourSums, Operator, Walk, clip_factors, clip_rows, linked_sum, neighbour_sum
 
 
 def random_adj(seed: int, nodes: int = 30) -> Csr:
@@ -94,3 +94,24 @@ def test_operator_has_the_right_gradient() -> None:
     (grad,) = torch.autograd.grad(((operator @ rows) ** 2).sum(), rows)
     (expected,) = torch.autograd.grad(((dense @ rows) ** 2).sum(), rows)
     assert torch.allclose(grad, expected)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+def test_a_walk_is_a_product_of_matrices(loops: bool, kind: torch.dtype) -> None:
+    adj, rng = random_adj(3), np.random.default_rng(3)
+    before, after = rng.random(30), rng.random(30)
+    rows = torch.randn(30, 19, generator=torch.Generator().manual_seed(3)).to(kind)
+    looped = adj.to_scipy().toarray() + loops * np.eye(30)
+    expected = after[:, None] * (looped @ (before[:, None] * rows.double().numpy()))
+    found = Walk(adj, before, after, loops) @ rows
+    assert found.dtype == kind
+    assert np.allclose(found.double().numpy(), expected, rtol=2e-3 if kind == torch.float16 else 1e-5, atol=2e-3)
+
+
+def test_sums_over_links_are_those_of_a_part_of_the_rows() -> None:
+    links = sp.csr_array((np.random.default_rng(0).random((40, 12)) < 0.3).astype(np.float64))
+    rows = torch.randn(12, 5, generator=torch.Generator().manual_seed(0))
+    expected = links @ rows.double().numpy()
+    assert np.array_equal(linked_sum(links.indptr, links.indices, rows).numpy(), expected)
+    assert np.array_equal(linked_sum(links.indptr[7:20], links.indices, rows).numpy(), expected[7:19])

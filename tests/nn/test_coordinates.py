@@ -10,14 +10,20 @@ from torch import Tensor
 from blocks_of import graph_of, links_of, random_links
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
+from graphveil.nn import rows as shared
 from graphveil.nn.coordinates import (
     Axes,
     Frame,
+    averaging,
     both_ways,
+    by_columns,
+    condensed,
     hop_means,
     look_random,
     mean_of_neighbours,
+    quantile,
     scaled,
+    scaled_rows,
     scalings,
     smoothed,
     spectral_rows,
@@ -279,3 +285,87 @@ def test_the_largest_features_stay_finite_one_record_at_a_time() -> None:
     assert scaled(vast, scaling).isfinite().all()
     same = torch.arange(20) != 3
     assert torch.equal(scaled(vast, scaling)[same], scaled(x, scaling)[same])
+
+
+# --- Many nodes: the same in blocks, up to rounding ---
+
+
+@pytest.fixture
+def in_tens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "WHOLE", 10)
+    monkeypatch.setattr(shared, "BLOCK", 10)
+
+
+def shrinking(count: int, columns: int) -> Tensor:
+    """Rows whose directions are told apart by their deviations."""
+    return random_rows(0, count, columns) * 0.7 ** torch.arange(columns) + 3
+
+
+@pytest.mark.parametrize("columns", [6, 60])
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_axes_of_many_rows_are_those_of_the_whole(columns: int, power: float, request: pytest.FixtureRequest) -> None:
+    rows = shrinking(400, columns)
+    told = Axes.leading(rows, 4, power)(rows)
+    request.getfixturevalue("in_tens")
+    torch.manual_seed(0)
+    found = Axes.leading(rows, 4, power).of(rows)
+    assert not isinstance(found, Tensor)
+    # Directions have no sign; randomised ones are close.
+    assert torch.allclose(found[:] @ found[:].T, told @ told.T, atol=1e-4 if columns == 6 else 0.05)
+
+
+@pytest.mark.usefixtures("in_tens")
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_rows_in_a_frame_of_many_are_never_longer_than_one(scale: float) -> None:
+    frame = Frame.of(shrinking(200, 6) * scale, 3)
+    others = torch.cat([shrinking(50, 6) * scale, random_rows(1, 50, 6) * 1e9])
+    lengths = torch.linalg.vector_norm(frame.rows(others)[:], dim=1)
+    assert float(lengths.max()) <= 1
+    own = torch.linalg.vector_norm(frame(shrinking(200, 6) * scale), dim=1)
+    assert 0.15 < float((own > 1 - 1e-6).double().mean()) < 0.25
+
+
+def test_hops_of_many_nodes_are_those_of_the_whole(request: pytest.FixtureRequest) -> None:
+    torch.manual_seed(0)
+    graph = social(num_nodes=300)
+    known = torch.rand(300) < 0.5
+    scaling = scalings(graph.x)
+    x = scaled(graph.x, scaling)
+    wanted = [*smoothed(x, graph.adj, 3), *hop_means(x, known, graph.adj, 3)]
+    mean, back = averaging(graph.adj)
+    twice = mean @ (mean @ x) - back * x
+    request.getfixturevalue("in_tens")
+    for one, other in zip(scalings(graph.x), scaling, strict=True):
+        torch.testing.assert_close(one.shift, other.shift)
+    torch.testing.assert_close(scaled_rows(graph.x, scaling)[50:70], x[50:70])
+    found = [*by_columns(x, 3, lambda some: smoothed(some, graph.adj, 3))]
+    found += by_columns(x, 3, lambda some: hop_means(some, known, graph.adj, 3))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+    mean, back = averaging(graph.adj)
+    assert torch.allclose(mean @ (mean @ x) - back * x, twice, atol=1e-5)
+
+
+@pytest.mark.usefixtures("in_tens")
+def test_many_nodes_send_few_directions_of_16_bits() -> None:
+    sent = condensed(random_rows(0, 100, 200))
+    assert sent.dtype == torch.float16
+    assert sent.shape == (100, 64)
+    assert bool(sent.isfinite().all())
+
+
+@pytest.mark.usefixtures("in_tens")
+def test_shapes_of_many_nodes_tell_groups_apart() -> None:
+    torch.manual_seed(0)
+    sources, targets = rounds(200)
+    rows = spectral_rows(Csr.from_edge_index(np.r_[sources, sources + 200], np.r_[targets, targets + 200], 400)).float()
+    assert rows.shape == (400, 64)
+    assert rows.norm(dim=1).tolist() == pytest.approx([0.7] * 400, abs=1e-3)
+    alike = rows @ rows.T / rows.square().sum(dim=1)
+    assert float(alike[sources, targets].min()) > 0.8
+    assert float(alike[:200, 200:].abs().max()) < 0.4
+
+
+@pytest.mark.usefixtures("in_tens")
+def test_quantiles_of_many() -> None:
+    assert quantile(torch.arange(1000.0), 0.8) == pytest.approx(800, abs=2)

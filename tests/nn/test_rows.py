@@ -10,7 +10,23 @@ from torch import Tensor
 
 from graphveil.nn import rows
 from graphveil.nn.features import Scaling, centred, one_scale, standard
-from graphveil.nn.rows import Joined, Mapped, alike, blocks, column_deviations, column_means, deviation, held, in_blocks
+from graphveil.nn.rows import (
+    Joined,
+    Mapped,
+    Selected,
+    alike,
+    at_a_time,
+    blocks,
+    column_deviations,
+    column_means,
+    deviation,
+    gram,
+    held,
+    in_blocks,
+    summed,
+    whole,
+)
+from graphveil.runtime.compute import Compute
 
 
 @pytest.fixture
@@ -70,3 +86,34 @@ def test_a_scaling_is_the_same_in_blocks(x: Tensor, scale: str, request: pytest.
 
 def test_a_single_entry_has_a_deviation() -> None:
     assert math.isclose(float(deviation(torch.ones(1, 1))), 1e-6, rel_tol=1e-5)
+
+
+def test_some_rows_are_read_by_their_ids(x: Tensor) -> None:
+    ids = torch.tensor([90, 3, 3])
+    some = Selected(Mapped(x, centred, 5), ids)
+    assert some.shape == (3, 5)
+    assert torch.equal(some[:], centred(x)[ids])
+    assert torch.equal(some[torch.tensor([[2], [0]])], centred(x)[torch.tensor([[3], [90]])])
+
+
+def test_rows_may_have_no_columns(x: Tensor) -> None:
+    assert Mapped(x[:, :0], lambda some: some, 0)[:].shape == (103, 0)
+
+
+def test_sums_and_moments_are_the_same_in_blocks(x: Tensor, request: pytest.FixtureRequest) -> None:
+    assert torch.equal(gram(x), x.T @ x)
+    assert isinstance(whole(Mapped(x, centred, 5)), Tensor)
+    request.getfixturevalue("in_tens")
+    torch.testing.assert_close(gram(x), x.T @ x)
+    torch.testing.assert_close(summed(103, lambda part: x[part].sum(dim=0)), x.sum(dim=0))
+    assert not isinstance(whole(Mapped(x, centred, 5)), Tensor)
+
+
+@pytest.mark.usefixtures("in_tens")
+def test_room_is_for_a_block_where_rows_are_many() -> None:
+    assert at_a_time(10, 7, 3).size == 10 * 7 + 3
+    assert at_a_time(10, 7, 3).lower == ""
+    with Compute(block=4).used():
+        found = at_a_time(1000, 7, 3)
+    assert found.size == 4 * 7 + 3
+    assert "--block" in found.lower

@@ -181,7 +181,9 @@ def test_one_subgraph_moves_the_sum_by_at_most_the_clip(model: SubgraphModel, sc
 def test_terms_that_cancel_cannot_hide_from_the_clip() -> None:
     """Rows (a, b) and (a, -b + tiny): the sum is tiny, and what is left of it is rounding."""
     a, b = torch.randn(1, 6) * 1e6, torch.randn(1, 3)
-    rows = Several(torch.cat([a, a]), torch.cat([b, -b * (1 + 1e-6)]), np.array([0, 2]))
+    rows = Several(
+        torch.cat([a, a]), torch.cat([b, -b * (1 + 1e-6)]), np.array([0, 2]), torch.zeros(2, dtype=torch.int64)
+    )
     total = SubgraphGradients((rows,)).clipped_sum(1.0)
     exact = torch.einsum("ia,ib->ab", rows.inputs.double(), rows.signals.double())
     assert float(total.norm()) <= 1.0
@@ -270,7 +272,8 @@ def _same_products(sums: Operator) -> None:
 
 def test_both_grams_agree() -> None:
     batch = random_batch(61, 40, largest=12)
-    rows = Several(torch.randn(len(batch.nodes), 7), torch.randn(len(batch.nodes), 3), batch.ptr)
+    owners = torch.from_numpy(np.repeat(np.arange(40), np.diff(batch.ptr)))
+    rows = Several(torch.randn(len(batch.nodes), 7), torch.randn(len(batch.nodes), 3), batch.ptr, owners)
     for ours, theirs in zip(gram_on_cpu(rows), gram_by_size(rows), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-10)
 

@@ -36,6 +36,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
+from graphveil.mechanisms.tally import ScatteredMarks, Tally
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
 
@@ -127,8 +128,10 @@ def test_many_uses_at_once_are_counted_one_by_one() -> None:
 
 def test_failed_uses_count() -> None:
     session, sealed = answering(times=10)
-    with pytest.raises(InvalidInput, match="8 row"):
+    with pytest.raises(GraphveilError, match=r"failed with InvalidInput at answering\.py") as met:
         session.release("name", lambda _: torch.ones(8, 2), uses=4)
+    # How many rows there are may be private.
+    assert "8 row" not in str(met.value)
     assert session.left("name") == 6
     with pytest.raises(PrivateAccess):
         _ = sealed.x
@@ -228,6 +231,53 @@ def chaining(sealed: Sealed) -> Tensor:
 def test_an_error_inside_a_release_quotes_nothing_private(kind: type[Exception]) -> None:
     with pytest.raises(GraphveilError, match=rf"step 'sum' failed with {kind.__name__} at test_session\.py:\d") as met:
         secretive(Laplace(1.0)).release("sum", quoting(kind))
+    assert "271828" not in everything_said(met.value)
+
+
+@dataclass(frozen=True, eq=False)
+class LateMarks:
+    """Marks whose cells are made while the mechanism counts them, and fail there."""
+
+    sealed: Sealed
+    size: int = 3
+
+    def blocks(self) -> Any:
+        raise InvalidInput(f"x is {float(self.sealed.x[0, 0])}")
+
+    def counted_there(self, marks: int) -> None:
+        del marks
+
+
+@dataclass(frozen=True, eq=False)
+class LateSum:
+    """Contributions that fail while they are summed."""
+
+    sealed: Sealed
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        raise InvalidInput(f"x is {float(self.sealed.x[0, 0])} and clip {clip}")
+
+
+class LateParts(ScatteredMarks):
+    """Marks of several places, one of which fails."""
+
+    size = 3
+
+    def __init__(self, sealed: Sealed) -> None:
+        self.sealed = sealed
+
+    def counted(self, marks: int, block: int, finish: Any) -> Tensor:
+        raise InvalidInput(f"x is {float(self.sealed.x[0, 0])}, {marks}, {block}, {finish}")
+
+
+@pytest.mark.parametrize(
+    ("act", "late"),
+    [(Tally(1.0), LateMarks), (Gaussian(1.0), LateSum), (Tally(1.0), LateParts)],
+    ids=lambda one: str(one),
+)
+def test_an_answer_that_fails_inside_the_mechanism_quotes_nothing_private(act: Mechanism, late: Any) -> None:
+    with pytest.raises(GraphveilError, match=r"step 'sum' failed with InvalidInput at test_session\.py:\d") as met:
+        secretive(act).release("sum", late)
     assert "271828" not in everything_said(met.value)
 
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphveil.runtime import chance
+from graphveil.core import Unsupported
+from graphveil.runtime import chance, placed
 from graphveil.runtime.chance import Chance, mixed
 from graphveil.runtime.compute import Compute, on_device, rows_at_a_time
-from graphveil.runtime.placed import _Placed, roomy
+from graphveil.runtime.placed import BLOCK_SIZE, Room, _Placed, require_room, roomy
 from graphveil.sampling.splitmix import STEP, mix
 
 CPU = torch.device("cpu")
@@ -59,3 +60,29 @@ def test_rows_at_a_time_are_those_asked_for() -> None:
 def test_a_gpu_that_is_full_names_the_block() -> None:
     with pytest.raises(MemoryError, match=r"lower the block.*--block"), roomy():
         raise torch.OutOfMemoryError("sizes that nobody should see")
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        (Room(100, 100, 20, BLOCK_SIZE), r"lower the block, .*--block, to 45% of what it is: 45 instead of 100 rows"),
+        (Room(0, 64, 100, "batch"), "lower batch to 16% of what it is: 10 instead of 64 rows"),
+        (Room(1001, 5, 20, BLOCK_SIZE), "take a machine with more"),
+        (Room(0, 100, 20), "take a machine with more"),
+    ],
+)
+def test_what_does_not_fit_says_what_to_lower(room: Room, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "_free", lambda _: 1000)
+    with pytest.raises(Unsupported, match=f"9 nodes take .* beside the graph.*{words}"):
+        require_room(CPU, room, 9)
+    require_room(CPU, Room(1000), 9)
+
+
+def test_a_gpu_says_what_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "_free", lambda _: 1000)
+    with pytest.raises(Unsupported, match=r"on the GPU beside the graph.*bfloat16.*device cpu"):
+        require_room(torch.device("cuda"), Room(2000), 9)
+
+
+def test_a_processor_has_the_memory_of_the_machine() -> None:
+    assert placed._free(CPU) > 1 << 28

@@ -9,12 +9,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from graphveil.cli.options import OnceCommand
 
 if TYPE_CHECKING:
     from graphveil.methods.bases.method import Method
+    from graphveil.nn.own_network import OwnNetwork
 
 HYPER = (
     "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them. A method of "
@@ -156,8 +158,18 @@ def build_method(name: str, given: dict[str, str]) -> Method:
     """The method with the hyper-parameters that were given as flags."""
     kind = import_method(name)
     defaults = {item.name: item.default for item in fields(kind)}
-    made: Method = kind(**{key: converted(text, type(defaults[key]), key) for key, text in given.items()})
+    own = {"network": own_network(given["network"])} if ":" in given.get("network", "") else {}
+    rest = {key: converted(text, type(defaults[key]), key) for key, text in given.items() if key not in own}
+    made: Method = kind(**rest, **own)
     return made
+
+
+def own_network(reference: str) -> OwnNetwork:
+    """The module of their own that a user names, "package.module:Net"."""
+    from graphveil import discover
+    from graphveil.nn.own_network import OwnNetwork
+
+    return OwnNetwork.of(discover.named(reference))  # type: ignore[arg-type]  # `of` refuses what makes no module
 
 
 def converted(text: str, wanted: type, key: str) -> Any:
@@ -167,6 +179,7 @@ def converted(text: str, wanted: type, key: str) -> Any:
         if wanted is bool:
             return {"true": True, "false": False}[text.lower()]
         return wanted(text)
-    except (KeyError, ValueError):
-        kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(wanted, wanted.__name__)
+    except (KeyError, ValueError, TypeError):
+        words = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "package.module:Net"}
+        kind = words.get(wanted, wanted.__name__)
         raise InvalidInput(f"--{key.replace('_', '-')} takes {kind}, got {text!r}") from None

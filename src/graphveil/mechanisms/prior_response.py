@@ -56,8 +56,8 @@ class PriorResponse(Mechanism):
         if size == 1:
             return places[:, 0]
         found = places == truths[:, None]
-        honest = source.coins(len(truths), RandomisedResponse(self.epsilon, size).truth)
-        drawn = torch.from_numpy(source.uniform(2 * len(truths))).view(2, -1)
+        honest = source.coins(len(truths), RandomisedResponse(self.epsilon, size).truth).to(truths.device)
+        drawn = torch.from_numpy(source.uniform(2 * len(truths))).to(truths.device).view(2, -1)
         own = found.long().argmax(dim=1)
         other = (own + 1 + (drawn[0] * (size - 1)).long()) % size
         anywhere = (drawn[1] * size).long()

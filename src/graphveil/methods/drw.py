@@ -26,7 +26,7 @@ from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.methods.bases.subgraph_method import SubgraphMethod, Weights, arcs_between
 from graphveil.privacy.session import Session
 from graphveil.sampling.subgraphs import Subgraphs
 from graphveil.sampling.walks import least_subgraphs, partition
@@ -72,14 +72,14 @@ class Drw(SubgraphMethod):
         claim: Curve = act.curve(2.0)
         if reading is Reading.PUBLISHED:
             claim = RenyiCurve(FixedSizeCurve(act.inner.curve(2.0), min(act.size / least, 1.0)))
-        step = Step("gradient", act, claim, self.steps, why="docs/methods/drw.md")
+        step = Step("gradient", act, claim, self.steps, why="docs/methods/drw.md", assumes=self.admit(public))
         return Plan(adjacency, reading, (step,))
 
     def fit(self, session: Session) -> State:
         public = session.public
         block = self.subgraphs(public, 0)
 
-        def query_of(turn: int, weights: list[Tensor]) -> Query:
+        def query_of(turn: int, weights: Weights) -> Query:
             nonlocal block
             if self.resample and turn and turn % self.resample == 0:
                 block = self.subgraphs(public, turn // self.resample)
@@ -87,7 +87,7 @@ class Drw(SubgraphMethod):
 
         return self.descend(session, min(self.batch, _fewest(self, public)), query_of)
 
-    def _query(self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: list[Tensor]) -> Contributions:
+    def _query(self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: Weights) -> Contributions:
         return self.gradients(sealed, block.take(batch.cpu().numpy()), weights)
 
     def subgraphs(self, public: Public, number: int) -> Subgraphs:

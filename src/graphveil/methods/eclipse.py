@@ -135,7 +135,8 @@ class Eclipse(ReleasedGraph):
 
     # --- What is asked. ---
 
-    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        self.admit(public)
         if self.basis == _SINGULAR:
             return Plan(adjacency, reading, self._published(adjacency, reading, noise))
         # Nobody published a claim for a public basis, so both readings are the sound one.

@@ -28,7 +28,8 @@ class EdgeRand(ReleasedGraph):
         if self.most < 1:
             raise InvalidInput(f"edgerand needs most of at least 1, got {self.most}")
 
-    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        self.admit(public)
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("flips", act, act.curve(1), 1, why="docs/methods/edgerand.md"),))
 

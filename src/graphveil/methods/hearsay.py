@@ -18,7 +18,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.core import LATER, Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, parse, require_whole
+from graphveil.core import (
+    LATER,
+    Adjacency,
+    InvalidInput,
+    Plan,
+    Reading,
+    State,
+    Step,
+    Unit,
+    parse,
+    quoted,
+    require_whole,
+)
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
@@ -32,8 +44,11 @@ from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.likeness import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.nn.rows import Joined, Mapped, Rows, alike, held, in_blocks
+from graphveil.nn.own_check import require_rows
+from graphveil.nn.own_network import OwnNetwork
+from graphveil.nn.rows import Joined, Mapped, Rows, alike, at_a_time, held, in_blocks
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 
 _WHY = "docs/methods/hearsay.md"
 _GROUPS = 4
@@ -100,9 +115,17 @@ class Hearsay(Method):
     class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
     """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
     """
+    network: OwnNetwork | None = field(default=None, metadata=LATER)
+    """A module of your own, `OwnNetwork.of`, as the head of every hop: forward(x) reads rows of what nodes believe and
+    hear, and gives a row of scores for each.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "hops", "folds", "hidden", "head")
+        if self.network is not None:
+            if not isinstance(self.network, OwnNetwork):
+                raise InvalidInput(f"network is a module of your own, OwnNetwork.of(Net), got {quoted(self.network)}")
+            self.require_default("head", unless="a head of ours: an own one has settings of its own")
         if min(self.hops, self.hidden, self.head) < 1:
             raise InvalidInput("hearsay needs hops, hidden and head of at least 1")
         if self.folds < 2:
@@ -114,8 +137,10 @@ class Hearsay(Method):
         if parse(Channel, self.channel, "channel") is Channel.COUNTS:
             self.require_default("degree", unless="channel=sums or channel=pairs")
 
-    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
+        if self.network is not None:
+            require_rows(self.network, public.num_classes + 1, public.num_classes, rows_alone=True)
         if self.channel == Channel.COUNTS:
             tally = Tally(noise, marks=2 if adjacency.undirected else 1)
             return Plan(adjacency, reading, (Step("hop", tally, tally.curve(1), self.hops, why=_WHY),))
@@ -124,9 +149,13 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
-    def room(self, public: Public) -> int:
-        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class."""
-        return 20 * public.num_nodes * public.num_classes
+    def room(self, public: Public) -> Room:
+        """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class.
+
+        Of a block features, as they are, scaled and on the way, and what all perceptrons make of them.
+        """
+        a_row = 4 * (3 * public.num_features + self.hidden + 2 * self.folds * public.num_classes)
+        return at_a_time(public.num_nodes, a_row, 20 * public.num_nodes * public.num_classes)
 
     def counts_in_parts(self) -> bool:
         return self.channel == Channel.COUNTS
@@ -203,7 +232,9 @@ class Hearsay(Method):
         counts = torch.full((nodes, 1), self.degree**0.5)
         return torch.cat([stretch * (beliefs - 1 / classes), counts], dim=1)
 
-    def _head(self, width: int, classes: int) -> Perceptron:
+    def _head(self, width: int, classes: int) -> nn.Module:
+        if self.network is not None:
+            return self.network.module(width, classes)
         return Perceptron((width, self.head, classes), dropout=0.2)
 
     @classmethod

@@ -29,8 +29,11 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.theorem_two import TheoremTwo
-from graphveil.methods.bases.subgraph_method import SubgraphMethod
+from graphveil.methods.bases.subgraph_method import SubgraphMethod, Weights
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
+from graphveil.sampling.heterpoisson import sample
+from graphveil.sampling.subgraphs import Subgraphs
 
 _WHY = "docs/methods/heterpoisson.md"
 _LARGEST_RATE = 0.5
@@ -83,6 +86,7 @@ class HeterPoisson(SubgraphMethod):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         self.require_smooth()
+        assumes = (public.degrees_assumed(), *self.admit(public))
         rate = self.rate(public)
         law = Sml if self.noise_law == "sml" else Gaussian
         act = self._act(public, law(2 * noise, self.clip), rate)
@@ -91,7 +95,7 @@ class HeterPoisson(SubgraphMethod):
             claim = TheoremTwo(noise, rate, self.multiplier, act.population, self.exact_term, self.overlap)
             refuted = f"Lemma 1 holds in one dimension only: the length of SML noise reveals its scale [{_WHY}]"
         times = math.ceil(self.epochs / rate - 1e-9)
-        step = Step("gradient", act, claim, times, why=_WHY, assumes=(public.degrees_assumed(),), refuted=refuted)
+        step = Step("gradient", act, claim, times, why=_WHY, assumes=assumes, refuted=refuted)
         return Plan(adjacency, reading, (step,))
 
     def rate(self, public: Public) -> float:
@@ -103,8 +107,16 @@ class HeterPoisson(SubgraphMethod):
         multiplier, cap = float(self.multiplier), float(self.p_max)
         return HeterPoissonSampling(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
 
+    def room(self, public: Public) -> Room:
+        """The subgraphs of a step, in which M neighbours of a node stay, or all: features, as they are and scaled."""
+        degree = math.inf if public.degrees is None else float(public.degrees.mean())
+        around = sum(min(float(self.multiplier), degree) ** hop for hop in range(self.layers + 1))
+        rows = math.ceil(self.rate(public) * int(public.train.sum()) * around)
+        a_row = 4 * (3 * public.num_features + 4 * self.layers * self.hidden)
+        return Room(0, rows, a_row, "batch") if rows else Room()
+
     def fit(self, session: Session) -> State:
-        def query_of(turn: int, weights: list[Tensor]) -> Query:  # noqa: ARG001  # every step draws anew
+        def query_of(turn: int, weights: Weights) -> Query:  # noqa: ARG001  # every step draws anew
             return partial(self.gradients, weights=weights)
 
         return self.descend(session, self.rate(session.public) * int(session.public.train.sum()), query_of)
@@ -114,6 +126,12 @@ class HeterPoisson(SubgraphMethod):
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         return super().logits(state, x, _thinned(visible_arcs, self.test_neighbours))
+
+    def around(self, visible_arcs: Csr) -> Subgraphs:
+        """As a step draws them, with all in-neighbours that are left."""
+        everybody = np.arange(visible_arcs.num_nodes)
+        keep, draws = np.ones(len(everybody)), np.zeros(visible_arcs.num_arcs)
+        return sample(visible_arcs, everybody, keep, draws, drop_centres=False, induced=self.layers > 1)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

@@ -32,7 +32,8 @@ class LapGraph(ReleasedGraph):
         if not 0 < self.count_share < 1:
             raise InvalidInput(f"count_share must lie strictly between 0 and 1, got {self.count_share}")
 
-    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        self.admit(public)
         count = Laplace(scale=noise / self.count_share)
         top = TopPairs(noise / (1 - self.count_share), adjacency.undirected)
         why = "docs/methods/lapgraph.md"

@@ -27,7 +27,7 @@ from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.subgraph_method import SubgraphMethod, arcs_between
+from graphveil.methods.bases.subgraph_method import SubgraphMethod, Weights, arcs_between
 from graphveil.privacy.session import Session
 from graphveil.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 
@@ -63,6 +63,7 @@ class Ndp(SubgraphMethod):
         if adjacency.unit is Unit.NODE:
             self.require_smooth()
             self.require_default("arc_seed", unless="unit=features, where arcs are chosen", error=Unsupported)
+        degrees = (public.degrees_assumed(),) if adjacency.unit is Unit.NODE else ()
         population = int(public.train.sum())
         affected = min(most_occurrences(self.cap, self.layers), population)
         noisy = Gaussian(std=noise, clip=self.clip)
@@ -75,7 +76,7 @@ class Ndp(SubgraphMethod):
             RenyiCurve(claim) if reading is Reading.PUBLISHED else claim,
             self.steps,
             why="docs/methods/ndp.md",
-            assumes=(public.degrees_assumed(),) if adjacency.unit is Unit.NODE else (),
+            assumes=(*degrees, *self.admit(public)),
         )
         return Plan(adjacency, reading, (step,))
 
@@ -84,12 +85,12 @@ class Ndp(SubgraphMethod):
         if public.adj is None:
             public.out_degrees()  # Refuses here what would fail only inside a release.
 
-        def query_of(turn: int, weights: list[Tensor]) -> Query:  # noqa: ARG001  # the graph is the same in every step
+        def query_of(turn: int, weights: Weights) -> Query:  # noqa: ARG001  # the graph is the same in every step
             return partial(self._query, weights=weights)
 
         return self.descend(session, min(self.batch, int(public.train.sum())), query_of)
 
-    def _query(self, sealed: Sealed, batch: Tensor, weights: list[Tensor]) -> Contributions:
+    def _query(self, sealed: Sealed, batch: Tensor, weights: Weights) -> Contributions:
         arcs = sealed.derived("capped arcs", self._capped)
         centres = sealed.public.train.nonzero().flatten()[batch]
         return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights)

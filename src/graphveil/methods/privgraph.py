@@ -21,6 +21,7 @@ from graphveil.nn.features import Scaling
 from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.louvain import louvain
 from graphveil.nn.mlp import restore
+from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy.session import Session
 from graphveil.sampling.community_graph import CommunityGraph, norm_sub
 
@@ -58,7 +59,7 @@ class PrivGraph(ReleasedGraph):
 
     on_gpu = False
 
-    network: str = "sage"
+    network: str | OwnNetwork = "sage"
     communities: Annotated[str, Communities] = "public"
     """Where communities start. public: what perceptrons make of the features; louvain: a noisy graph of super-nodes."""
     move_share: float = 0.5
@@ -94,7 +95,8 @@ class PrivGraph(ReleasedGraph):
 
     # --- What is asked. ---
 
-    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+    def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+        self.admit(public)
         hear = 2 if adjacency.undirected else 1
         move = Settling(hear * noise / self.move_share)
         extract = Tally(2 * noise / (1 - self._start() - self.move_share), marks=2)
@@ -123,10 +125,10 @@ class PrivGraph(ReleasedGraph):
             return super().serve(session, state)
         # On another graph communities come from the networks of the first: its own labels may be what is asked for.
         public, scaling = session.public, Scaling.restore(state, self.scale)
-        operator = self.operator(self._drawn(session, self._told(public, Folds.restore(state, public), scaling)))
-        stack = restore(self._stack(public.num_features, public.num_classes), state, "net.")
+        arcs = self._drawn(session, self._told(public, Folds.restore(state, public), scaling))
+        stack = restore(self.network_of(public.num_features, public.num_classes), state, "net.")
         with torch.no_grad():
-            return {**state, "logits": stack(scaling(public.features()), operator)}
+            return {**state, "logits": self.forward(stack, scaling(public.features()), arcs)()}
 
     def _folds(self, public: Public) -> Folds:
         """Perceptrons on public features and labels, made once for all runs on this graph."""

@@ -7,7 +7,7 @@ is charged is two looks at the training labels: one coarse, one fine.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import (
+    LATER,
     Adjacency,
     InvalidInput,
     Plan,
@@ -22,6 +23,8 @@ from graphveil.core import (
     State,
     Step,
     Unit,
+    Unsupported,
+    quoted,
     require_whole,
 )
 from graphveil.graph.arcs import Csr
@@ -29,25 +32,34 @@ from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.bases.method import Method
+from graphveil.methods.parts.own import OwnFeatures
 from graphveil.methods.parts.sums import ClassSums
 from graphveil.methods.whisper import Whisper, learns_alone
-from graphveil.nn.aggregate import Operator
 from graphveil.nn.coordinates import (
     Axes,
     Frame,
+    averaging,
     both_ways,
+    by_columns,
+    condensed,
     hop_means,
     look_random,
-    mean_of_neighbours,
+    room_of_rows,
     scaled,
+    scaled_rows,
     scalings,
     smoothed,
     spectral_rows,
 )
-from graphveil.nn.features import Scaling, one_scale
-from graphveil.nn.noisy_labels import corrected, most_telling
+from graphveil.nn.features import Scaling
+from graphveil.nn.mlp import with_prefix
+from graphveil.nn.noisy_labels import corrected, learn_from_answers, most_telling
+from graphveil.nn.own_check import require_rows
+from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
+from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 
 _WHY = "docs/methods/probe.md"
 _MOVED = math.sqrt(2) * (1 + 1e-12)
@@ -58,9 +70,11 @@ _SHARE = {Unit.LABEL: 0.8, Unit.FEATURES: 0.65}
 """Epsilon of an answer, in units of 1 / noise. At features level the sums alone tell what own features are worth."""
 _OWN_FEATURES = Whisper()
 """What learns from private features where they are few for the number of nodes, and links hardly any."""
+_WIDTHS = (32, 256)
+"""Fewest and most entries of a row, and of its part for own features."""
+_IDS_AN_ENTRY = 40
+"""Training ids for each of them."""
 _HOPS = 3
-_STAGES = 2
-"""How often nodes hear what their neighbours are believed to be."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +91,28 @@ class Probe(Method):
 
     units = frozenset({Unit.LABEL, Unit.FEATURES})
     leads = units
+    on_gpu = True
 
     width: int = 0
     """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""
     worth: float = 50.0
     """Clean labels of a class that the answers must be worth before nodes are asked; 0 always asks."""
+    network: OwnNetwork | None = field(default=None, metadata=LATER)
+    """At label level, a module of your own, `OwnNetwork.of`, that reads the public graph and learns from the answers.
+    """
 
     def __post_init__(self) -> None:
         require_whole(self, "width")
         if self.width < 0 or self.worth < 0:
             raise InvalidInput("probe needs width and worth of at least 0")
+        if self.network is not None:
+            if not isinstance(self.network, OwnNetwork):
+                raise InvalidInput(f"network is a module of your own, OwnNetwork.of(Net), got {quoted(self.network)}")
+            self.require_default("worth", unless="a network of ours: an own one always asks")
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         # Nobody published a claim for it, so both readings are the sound one.
+        self._admit(public, adjacency.unit)
         if self._defers(public, adjacency.unit):
             self.require_default("width", "worth", unless="more features or more links: own features are learnt alone")
             return _OWN_FEATURES.plan(public, adjacency, reading, noise)
@@ -103,6 +126,21 @@ class Probe(Method):
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
 
+    def room(self, public: Public) -> Room:
+        """Coordinates of every node, and eight times a number for every node and class."""
+        # A hop more at label level, where features are smoothed too.
+        width, held, a_row = room_of_rows(public.num_nodes, public.num_features, _HOPS + (public.x is not None))
+        a_row += 16 * min(self.width or _WIDTHS[1], width)
+        return at_a_time(public.num_nodes, a_row, public.num_nodes * (held + 32 * public.num_classes))
+
+    def _admit(self, public: Public, unit: Unit) -> None:
+        """Refuse an own network where it could not be used, or gives no row for every node."""
+        if self.network is None:
+            return
+        if unit is not Unit.LABEL:
+            raise Unsupported("an own network of probe reads public features; where they are private use ndp or drw")
+        require_rows(self.network, public.num_features, public.num_classes)
+
     def _defers(self, public: Public, unit: Unit) -> bool:
         """Whether private features, learnt alone by noisy gradients, say more than coordinates that are public."""
         return unit is Unit.FEATURES and learns_alone(public)
@@ -113,7 +151,8 @@ class Probe(Method):
         Unbiased answers to k classes are worth n ((e^epsilon - 1) / (e^epsilon + k - 1))^2 clean labels.
         """
         grown = math.expm1(min(epsilon, 700.0))
-        return epsilon if train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
+        asks = self.network is not None
+        return epsilon if asks or train * (grown / (grown + classes)) ** 2 >= self.worth * classes else 0.0
 
     def fit(self, session: Session) -> State:
         public = session.public
@@ -121,62 +160,88 @@ class Probe(Method):
             return _OWN_FEATURES.fit(session)
         known = _Known.of(public, session.plan.adjacency.unit)
         places = public.train.nonzero().ravel()
-        width = self.width or min(max(len(places) // 40, 32), 256)
-        rows = Frame.of(known.around[places], width)(known.around)
+        width = self.width or min(max(len(places) // _IDS_AN_ENTRY, _WIDTHS[0]), _WIDTHS[1])
+        rows = Frame.of(whole(Selected(known.around, places)), width).rows(known.around)
         start, own = self._probed(session, known, rows, width)
         if not any(step.name == "answers" for step in session.plan.steps):
-            return {"logits": (start + own).float()}
+            return {"logits": in_blocks(len(start), lambda part: (start[part] + own[part]).float())}
         act = session.plan.act("answers", PriorResponse)
-        candidates = most_telling(start[places].exp(), act.epsilon)
+        candidates = in_blocks(len(places), lambda part: most_telling(start[places[part]].double().exp(), act.epsilon))
         said = session.release("answers", partial(_asked, candidates=candidates))
         heard = torch.zeros_like(start)
-        heard[places] = act.log_chances(candidates, said)
+        for part in blocks(len(places)):
+            heard[places[part]] = act.log_chances(candidates[part], said[part]).to(heard.dtype)
+        if self.network is not None:
+            return self._taught(self.network, public, heard)
         beliefs = self._listened(public, known, start, own, heard)
-        return {"logits": (beliefs + own + heard).log_softmax(dim=1).float()}
+        return {
+            "logits": in_blocks(
+                len(start), lambda part: (beliefs[part] + own[part] + heard[part]).log_softmax(dim=1).float()
+            )
+        }
 
-    def _probed(self, session: Session, known: _Known, rows: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Log posteriors [n, c] from public coordinates, and what a node's own features add to them."""
+    def _taught(self, network: OwnNetwork, public: Public, heard: Tensor) -> State:
+        """An own network that learnt from the answers, and what it and they say of every node; heard: as below."""
+        x, arcs = public.features(), public.arcs().edge_index()
+        scaling = Scaling.fit(x, "shifted")
+        module = network.module(public.num_features, public.num_classes)
+        forward = partial(module, *arguments(inputs_of(module), scaling(x), arcs))
+        learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel())
+        with torch.no_grad():
+            beliefs = forward().log_softmax(dim=1)
+        logits = (beliefs + heard).log_softmax(dim=1).float()
+        return {**with_prefix("net.", module.state_dict()), **scaling.state(), "logits": logits}
+
+    def _probed(self, session: Session, known: _Known, rows: Rows, width: int) -> tuple[Tensor, Tensor]:
+        """Log posteriors [n, c] from public coordinates, and what a node's own features add to them.
+
+        In float64, or in float32 if nodes are many.
+        """
         public, places = session.public, session.public.train.nonzero().ravel()
         private = session.plan.adjacency.unit is Unit.FEATURES
         frame = Frame.of(known.own, width) if private else None
-        query = partial(_class_sums, rows=rows[places], frame=frame, scaling=known.scaling)
+        seen = whole(Selected(rows, places))
+        query = partial(_class_sums, rows=seen, frame=frame, scaling=known.scaling)
         released = session.release("sums", query).double()
         sums = released.reshape(-1, public.num_classes) * (math.sqrt(2) if private else 1.0)
         noise = session.plan.act("sums", Gaussian).std * (math.sqrt(2) if private else 1.0)
-        seen = rows[places]
-        start = posteriors(rows @ shrunk_weights(sums[: rows.shape[1]], seen.T @ seen, noise)).log()
+        kind = torch.float32 if many(public.num_nodes) else torch.float64
+        weights = shrunk_weights(sums[: rows.shape[1]], gram(seen), noise)
+        start = in_blocks(public.num_nodes, lambda part: posteriors(rows[part] @ weights).log().to(kind))
+        if frame is None or not known.own.shape[0]:
+            return start, torch.zeros(1, 1, dtype=kind).expand_as(start)
+        outside = (~public.train).nonzero().ravel()
+        both = whole(Joined((Selected(rows, outside), Mapped(known.own, frame, frame.width))))
+        weights = shrunk_weights(sums, gram(both) * (len(places) / len(outside)), noise)
         added = torch.zeros_like(start)
-        if frame is not None and len(known.own):
-            outside = (~public.train).nonzero().ravel()
-            both = torch.cat([rows[outside], frame(known.own)], dim=1)
-            gram = both.T @ both * (len(places) / len(outside))
-            added[outside] = posteriors(both @ shrunk_weights(sums, gram, noise)).log() - start[outside]
+        for part in blocks(len(outside)) if many(len(outside)) else [slice(None)]:
+            ids = outside[part]
+            added[ids] = (posteriors(both[part] @ weights).log() - start[ids]).to(kind)
         return start, added
 
     def _listened(self, public: Public, known: _Known, start: Tensor, own: Tensor, heard: Tensor) -> Tensor:
         """Log posteriors [n, c] after networks learnt from the answers; heard: ln Pr[answer | class], 0 elsewhere."""
-        places = public.train.nonzero().ravel()
-        mean = mean_of_neighbours(known.arcs)
-        reach = Operator.of(mean)
-        back = torch.from_numpy(mean.multiply(mean.T).sum(axis=1))[:, None]
-        first = start.float()
-        beliefs, best = first, 0.0
-        around = one_scale(known.around)
-        for _ in range(_STAGES):
-            told = (beliefs + own + heard).softmax(dim=1).float()
-            near = reach @ told
-            far = reach @ near - back * told
-            far = far / far.sum(dim=1, keepdim=True).clamp(min=1e-3)
-            inputs = torch.cat([around, one_scale(near - near.mean(dim=0)), one_scale(far - far.mean(dim=0))], dim=1)
-            found = corrected(inputs, first, heard[places].float(), places)
-            if found.gain <= best:
-                break
-            beliefs, best = found.beliefs, found.gain
-        return beliefs.double()
+        places, (reach, back) = public.train.nonzero().ravel(), averaging(known.arcs)
+        first, answers = start.float(), in_blocks(len(places), lambda part: heard[places[part]].float())
+        # Once: what a node hears again would hold its own answer, and networks would learn to repeat it.
+        told = _believed(first, own, heard)
+        near = reach @ told
+        far = reach @ near
+        far -= back * told
+        far /= far.sum(dim=1, keepdim=True).clamp(min=1e-3)
+        near -= near.mean(dim=0)
+        far -= far.mean(dim=0)
+        inputs = whole(Joined((whole(alike(known.around)), alike(near), alike(far))))
+        return corrected(inputs, first, answers, places).beliefs.to(start.dtype)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(), cls(width=3, worth=0.0)
+
+
+def _believed(beliefs: Tensor, own: Tensor, heard: Tensor) -> Tensor:
+    """Posteriors from all that was found, float32 [n, c]."""
+    return in_blocks(len(beliefs), lambda part: (beliefs[part] + own[part] + heard[part]).softmax(dim=1).float())
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +251,8 @@ class _Known:
     """
 
     arcs: Csr
-    around: Tensor
-    own: Tensor
+    around: Rows
+    own: Rows
     scaling: tuple[Scaling, ...]
 
     @classmethod
@@ -198,34 +263,39 @@ class _Known:
     @classmethod
     def _made(cls, public: Public, unit: Unit) -> _Known:
         arcs = both_ways(public.arcs())
-        x = public.features() if unit is Unit.LABEL else public.outside_training().x
+        x = public.feature_rows() if unit is Unit.LABEL else public.outside_training().x
         scaling = scalings(x)
-        own = scaled(x, scaling)
+        own = scaled_rows(x, scaling)
+        sent = condensed(own) if many(public.num_nodes) else own[:]
         if unit is Unit.FEATURES:
-            full = own.new_zeros(public.num_nodes, own.shape[1])
-            full[~public.train] = own
+            full = sent.new_zeros(public.num_nodes, sent.shape[1])
+            full[~public.train] = sent
         else:
-            full = own
+            full = sent
+        hops: list[Tensor] = []
         if look_random(full, arcs):
             # Coordinates that say nothing would only take length from those that do.
-            blocks, shape = [], own.new_zeros(public.num_nodes, 1)
+            shape = full.new_zeros(public.num_nodes, 1)
         elif unit is Unit.FEATURES:
-            blocks, shape = hop_means(full, ~public.train, arcs, _HOPS), spectral_rows(arcs)
+            hops = by_columns(full, _HOPS, lambda some: hop_means(some, ~public.train, arcs, _HOPS))
+            shape = spectral_rows(arcs)
         else:
-            whole = torch.ones(public.num_nodes, dtype=torch.bool)
-            blocks, shape = [*smoothed(own, arcs, _HOPS), *hop_means(own, whole, arcs, 1)], spectral_rows(arcs)
-        blocks = [own, *blocks] if unit is Unit.LABEL else blocks
-        rows = [Axes.leading(block)(block) for block in blocks]
-        return cls(arcs, torch.cat([*rows, shape], dim=1), own, scaling)
+            everybody = torch.ones(public.num_nodes, dtype=torch.bool)
+            hops = by_columns(full, _HOPS, lambda some: smoothed(some, arcs, _HOPS))
+            hops += by_columns(full, 1, lambda some: hop_means(some, everybody, arcs, 1))
+            shape = spectral_rows(arcs)
+        rows = [Axes.leading(each).of(each) for each in ([own, *hops] if unit is Unit.LABEL else hops)]
+        return cls(arcs, whole(Joined((*rows, shape))), own, scaling)
 
 
-def _class_sums(sealed: Sealed, rows: Tensor, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:
+def _class_sums(sealed: Sealed, rows: Rows, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:
     """Query: the training nodes' rows, [m, p], beside those of their own features where a `frame` is given."""
-    train = sealed.public.train
     if frame is not None:
+        own = Mapped(OwnFeatures.of(sealed), lambda some: frame(scaled(some, scaling)), frame.width)
+        both = Joined((rows, own))
         # Half of the square each: features that change alone move a row by sqrt(2), as a label does.
-        rows = torch.cat([rows, frame(scaled(sealed.x[train], scaling))], dim=1) / math.sqrt(2)
-    return ClassSums(rows, sealed.y[train], sealed.public.num_classes)
+        rows = Mapped(both, lambda some: some / math.sqrt(2), both.shape[1])
+    return ClassSums(rows, sealed.y[sealed.public.train], sealed.public.num_classes)
 
 
 def _asked(sealed: Sealed, candidates: Tensor) -> Choices:

@@ -35,14 +35,30 @@ from graphveil.graph.sealing import OUTSIDERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.method import Method
-from graphveil.methods.parts.heard import Heard, labels_told, mean_of_linked
+from graphveil.methods.parts.heard import Heard, LinkedMeans, labels_told, mean_of_linked
+from graphveil.methods.parts.own import OwnFeatures
 from graphveil.methods.parts.prior import Gains, class_counts, log_shares
 from graphveil.methods.parts.spread import links_to_outsiders
 from graphveil.nn.beliefs import propagate
 from graphveil.nn.clipping import ExampleGradients
-from graphveil.nn.coordinates import Axes, alike_if_linked, both_ways, look_random, scaled, scalings, spectral_rows
+from graphveil.nn.coordinates import (
+    Axes,
+    alike_if_linked,
+    averaging,
+    both_ways,
+    condensed,
+    look_random,
+    quantile,
+    room_of_rows,
+    scaled,
+    scaled_rows,
+    scalings,
+    spectral_rows,
+)
 from graphveil.nn.features import Scaling
+from graphveil.nn.rows import Joined, Mapped, Rows, at_a_time, in_blocks, many, summed
 from graphveil.privacy.session import Session
+from graphveil.runtime.placed import Room
 from graphveil.runtime.progress import track
 
 _WHY = "docs/methods/whisper.md"
@@ -51,6 +67,8 @@ _SHARES = {"counts": 0.04, "labels": 0.3, "gradient": 0.6, "check": 0.06}
 _CLIP = 0.1
 _WIDTHS = (128, 512)
 """Fewest and most entries of a row, and of its part for own features."""
+_WIDTH_OF_MANY = 256
+"""The most where training nodes are so many that their rows are the largest thing in memory."""
 _IDS_AN_ENTRY = 22
 _IDS_AN_OWN_ENTRY = 40
 """Training ids for each of them."""
@@ -96,6 +114,7 @@ class Whisper(Method):
 
     units = frozenset({Unit.NODE, Unit.FEATURES})
     leads = frozenset({Unit.NODE})
+    on_gpu = True
 
     steps: int = 100
     """Noisy gradient steps, at least 1."""
@@ -122,6 +141,16 @@ class Whisper(Method):
         steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
         return Plan(adjacency, reading, tuple(steps))
 
+    def room(self, public: Public) -> Room:
+        """Rows of the training nodes, coordinates of the outsiders, and a few numbers of every one and class."""
+        train, classes = int(public.train.sum()), public.num_classes
+        outside = public.num_nodes - train
+        width, held, a_row = room_of_rows(outside, public.num_features, 1)
+        entries = min(_width(public, _IDS_AN_ENTRY), width) + 2 * classes
+        rows = train * entries * (2 if many(train) else 8)
+        outsiders = outside * (held + 4 * public.num_features + 4 * width + 96 * classes)
+        return at_a_time(train, a_row + 24 * entries, rows + outsiders + 8 * public.num_nodes * classes)
+
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)
         prior = log_shares(session.release("counts", class_counts).double(), counting.std)
@@ -130,10 +159,12 @@ class Whisper(Method):
         weights = self._descended(session, view, prior)
         logits = prior.expand(public.num_nodes, -1).clone()
         gain = session.release("check", partial(_better, view=view, weights=weights, prior=prior))
-        if float(gain) > 0:
-            beliefs = (prior + view.outsiders() @ weights).log_softmax(dim=1)
-            logits[torch.from_numpy(public.outside_training().nodes)] = view.posterior(beliefs, prior)
-        return {"logits": logits.log_softmax(dim=1).float()}
+        # More than noise alone would often show.
+        if float(gain) > session.plan.act("check", Gaussian).std:
+            outside = public.outside_training().nodes
+            beliefs = in_blocks(len(outside), lambda part: (prior + view.outsiders(part) @ weights).log_softmax(dim=1))
+            logits[torch.from_numpy(outside).to(logits.device)] = view.posterior(beliefs, prior)
+        return {"logits": in_blocks(len(logits), lambda part: logits[part].log_softmax(dim=1).float())}
 
     def _descended(self, session: Session, view: _View, prior: Tensor) -> Tensor:
         """Weights [p, c] after noisy steps of full gradients, each node's clipped."""
@@ -169,7 +200,7 @@ class _Known:
 
     arcs: Csr
     links: sp.csr_array
-    x: Tensor
+    x: Rows
     near: Tensor
     scaling: tuple[Scaling, ...]
     own: Axes
@@ -185,17 +216,17 @@ class _Known:
     def _made(cls, public: Public) -> _Known:
         outside = public.outside_training()
         scaling = scalings(outside.x)
-        x, arcs = scaled(outside.x, scaling), both_ways(outside.adj)
+        x, arcs = scaled_rows(outside.x, scaling), both_ways(outside.adj)
         links = sp.csr_array(arcs.to_scipy().astype(np.float64))
-        near, alone = x.new_zeros(len(x), 0), learns_alone(public)
-        own = Axes.leading(x, _WIDTHS[1] if alone else _width(public, _IDS_AN_OWN_ENTRY))
+        near, alone = outside.x.new_zeros(x.shape[0], 0), learns_alone(public)
+        own = Axes.leading(x, _width(public, 1 if alone else _IDS_AN_OWN_ENTRY))
         tell = not look_random(x, arcs)
         if tell and not alone:
             # What says nothing would only take length from own features.
-            far = mean_of_linked(links, x)
-            near = torch.cat([own(x), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
-        rows = torch.cat([own(x), mean_of_linked(links, near)], dim=1)
-        joint = Axes.leading(rows.double(), _WIDTHS[1] if alone else _width(public, _IDS_AN_ENTRY))
+            near = _shown(x, own, arcs, links)
+        rows = Joined((own.of(x), LinkedMeans(links, near)))
+        precise = Mapped(rows, lambda some: some.double(), rows.shape[1])
+        joint = Axes.leading(precise, _width(public, 1 if alone else _IDS_AN_ENTRY))
         return cls(arcs, links, x, near, scaling, own, joint, tell)
 
     def coordinates(self, x: Tensor, links: sp.csr_array) -> Tensor:
@@ -209,11 +240,23 @@ class _Known:
         """
         if not self.tell:
             return beliefs
-        chances = beliefs.exp().numpy()
+        chances = beliefs.exp().cpu().numpy()
         # No pair of classes is taken to be rarer than one pair.
         pairs = np.maximum(chances.T @ (self.links @ chances), 1.0)
-        shares = prior.exp().numpy()
-        return torch.from_numpy(propagate(beliefs.numpy(), self.arcs, pairs / pairs.sum(), shares, _ROUNDS))
+        shares, own = prior.exp().cpu().numpy(), beliefs.cpu().numpy()
+        return torch.from_numpy(propagate(own, self.arcs, pairs / pairs.sum(), shares, _ROUNDS)).to(beliefs.device)
+
+
+def _shown(x: Rows, own: Axes, arcs: Csr, links: sp.csr_array) -> Tensor:
+    """What outsiders show to whom they are linked: features, those of linked outsiders, and places, [m, q]."""
+    if many(x.shape[0]):
+        sent, (reach, _) = condensed(x), averaging(arcs)
+        far = reach @ sent
+        parts = (sent, Axes.leading(far).of(far), spectral_rows(arcs))
+        shown = Joined((parts[0], Mapped(parts[1], lambda some: some * _FAR_LENGTH, parts[1].shape[1]), parts[2]))
+        return in_blocks(x.shape[0], lambda part: shown[part].float())
+    far = mean_of_linked(links, x[:])
+    return torch.cat([own(x[:]), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,29 +276,34 @@ class _View:
     def of(cls, known: _Known, heard: Heard | None) -> _View:
         """With the length that most rows of outsiders have."""
         whole = cls(known, heard, 1.0)
-        lengths = torch.linalg.vector_norm(whole.outsiders(), dim=1)
-        return replace(whole, cut=max(float(lengths.quantile(_WHOLE)), 1e-6) if len(lengths) else 1.0)
+        lengths = in_blocks(known.x.shape[0], lambda part: torch.linalg.vector_norm(whole.outsiders(part), dim=1))
+        return replace(whole, cut=max(quantile(lengths, _WHOLE), 1e-6) if len(lengths) else 1.0)
 
     @property
     def width(self) -> int:
         """Entries of a row."""
         return self.known.joint.axes.shape[1] + (0 if self.heard is None else len(self.heard.factors))
 
-    def outsiders(self) -> Tensor:
-        """Rows of the nodes outside training, [m, p]."""
+    def outsiders(self, part: slice) -> Tensor:
+        """Rows of some nodes outside training, [b, p]."""
         known = self.known
-        return self._rows(
-            known.coordinates(known.x, known.links), None if self.heard is None else self.heard.outsiders()
-        )
+        own = known.coordinates(known.x[part], known.links[part])
+        return self._rows(own, None if self.heard is None else self.heard.outsiders(part))
 
     def trained(self, sealed: Sealed) -> Tensor:
-        """Rows of the training nodes, [t, p], each a function of its own record: for a query."""
+        """Rows of the training nodes, [t, p], each a function of its own record: for a query. Many are of 16 bits."""
         return sealed.derived(f"whisper rows {self.number}", self._trained)
 
     def _trained(self, sealed: Sealed) -> Tensor:
-        links = sealed.derived("whisper links", links_to_outsiders)
-        own = self.known.coordinates(scaled(sealed.x[sealed.public.train], self.known.scaling), links)
-        return self._rows(own, None if self.heard is None else self.heard.trained(sealed))
+        links, x = sealed.derived("whisper links", links_to_outsiders), OwnFeatures.of(sealed)
+        heard = None if self.heard is None else self.heard.trained(sealed)
+        kind = torch.float16 if many(x.shape[0]) else torch.float64
+
+        def of(part: slice) -> Tensor:
+            own = self.known.coordinates(scaled(x[part], self.known.scaling), links[part])
+            return self._rows(own, None if heard is None else heard(part)).to(kind)
+
+        return in_blocks(x.shape[0], of)
 
     def _rows(self, coordinates: Tensor, heard: Tensor | None) -> Tensor:
         rows = coordinates if heard is None else torch.cat([coordinates, heard], dim=1)
@@ -275,14 +323,15 @@ def _heard(session: Session, known: _Known) -> Heard | None:
     if not any(step.name == "labels" for step in session.plan.steps):
         return None
     telling = session.plan.step("labels").act
-    told = session.release("labels", partial(labels_told, telling=telling)).double()
+    told = session.release("labels", partial(labels_told, telling=telling)).double().to(session.public.train.device)
     return Heard.of(known.links, told.reshape(-1, session.public.num_classes), telling)
 
 
 def _width(public: Public, ids: int) -> int:
     """An entry for every `ids` training ids, within bounds."""
     least, most = _WIDTHS
-    return min(max(int(public.train.sum()) // ids, least), most)
+    count = int(public.train.sum())
+    return min(max(count // ids, least), _WIDTH_OF_MANY if many(count) else most)
 
 
 def _telling(public: Public, noise: float, replaced: bool) -> tuple[Votes | Tally, float]:
@@ -317,23 +366,46 @@ def _own_features_tell(public: Public) -> bool:
     arcs = both_ways(outside.adj)
     if _mean_links(arcs) >= _HARDLY_ANY_LINKS:
         return False
-    return alike_if_linked(scaled(outside.x, scalings(outside.x)), arcs) >= _ALIKE
+    return alike_if_linked(scaled_rows(outside.x, scalings(outside.x)), arcs) >= _ALIKE
 
 
 def _mean_links(arcs: Csr) -> float:
     return arcs.num_arcs / max(arcs.num_nodes, 1)
 
 
-def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> ExampleGradients:
-    """Query: cross-entropy gradients of the training nodes; one without a label adds nothing."""
-    rows, labels = view.trained(sealed), sealed.y[sealed.public.train]
-    signals = (prior + rows @ weights).softmax(dim=1)
-    there = labels >= 0
-    signals[there, labels[there]] -= 1
-    return ExampleGradients((rows,), (signals * there[:, None],))
+@dataclass(frozen=True, eq=False)
+class _Gradients:
+    """Cross-entropy gradients of the training nodes, as `Contributions`; one without a label adds nothing.
+
+    rows: [t, p]; labels: int64 [t].
+    """
+
+    rows: Tensor
+    labels: Tensor
+    weights: Tensor
+    prior: Tensor
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        """As a vector [p c], each node's no longer than `clip`."""
+        return summed(len(self.rows), lambda part: self._of(part).clipped_sum(clip))
+
+    def _of(self, part: slice) -> ExampleGradients:
+        rows, labels = self.rows[part].to(self.weights.dtype), self.labels[part]
+        signals = (self.prior + rows @ self.weights).softmax(dim=1)
+        there = labels >= 0
+        signals[there, labels[there]] -= 1
+        return ExampleGradients((rows,), (signals * there[:, None],))
+
+
+def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> _Gradients:
+    """Query: gradients at these weights."""
+    return _Gradients(view.trained(sealed), sealed.y[sealed.public.train], weights, prior)
 
 
 def _better(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> Gains:
     """Query: how many more training nodes the regression serves than naming the largest class does."""
-    named = (prior + view.trained(sealed) @ weights).argmax(dim=1, keepdim=True)
+    rows = view.trained(sealed)
+    named = in_blocks(
+        len(rows), lambda part: (prior + rows[part].to(weights.dtype) @ weights).argmax(dim=1, keepdim=True)
+    )
     return Gains(named, prior.argmax(), sealed.y[sealed.public.train])

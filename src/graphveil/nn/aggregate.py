@@ -7,8 +7,7 @@ that rounding stays far below the noise grid of the secure source.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import ModuleType
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -21,6 +20,8 @@ from torch import Tensor
 from graphveil.core import Floats
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.device_arcs import blocks_of
+from graphveil.nn.rows import blocks
+from graphveil.runtime.kernels import kernels
 
 _ONES: Floats = np.empty(0)
 """No weights, no factors."""
@@ -77,25 +78,13 @@ def neighbour_counts(indptr: Tensor, indices: Tensor, said: Tensor, count: int) 
     Whole numbers, so that the order in which they are added does not matter. indptr, indices: arcs by target.
     """
     counts = torch.zeros(len(said) * count, dtype=torch.int64, device=said.device)
-    if (kernel := _counting(said.device)) is not None:
+    if (kernel := kernels(__name__, said.device)) is not None:
         kernel.count(indptr, indices, said.to(torch.uint8 if count <= 256 else torch.int32), count, counts)
         return counts
     for _, sources, targets in blocks_of(indptr, indices):
         cells = targets.mul_(count).add_(said[sources])
         counts.scatter_add_(0, cells, torch.ones_like(cells))
     return counts
-
-
-@cache
-def _counting(device: torch.device) -> ModuleType | None:
-    """Triton's kernel, where there are a GPU and Triton."""
-    if device.type != "cuda":
-        return None
-    try:
-        from graphveil.nn import aggregate_triton
-    except ImportError:
-        return None
-    return aggregate_triton
 
 
 def _sum_there(adj: Csr, rows: Tensor, factors: Floats) -> Tensor:
@@ -122,6 +111,23 @@ def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
     out = np.empty((adj.num_nodes, source.shape[1]))
     spmm(adj.indptr, adj.indices, _ONES, factors, source, _cuts(adj.indptr), out)
     return torch.from_numpy(out)
+
+
+def linked_sum(indptr: Ids, indices: Ids, rows: Tensor) -> Tensor:
+    """`neighbour_sum` where those who hear, [k], are not those who speak, [m]: float64 [k, d].
+
+    indptr: int [k + 1], which may begin anywhere in indices; rows: [m, d].
+    """
+    if rows.device.type == "cpu":
+        out = np.empty((len(indptr) - 1, rows.shape[1]))
+        spmm(indptr, indices, _ONES, _ONES, rows.numpy(), _cuts(indptr - indptr[0]), out)
+        return torch.from_numpy(out)
+    total = torch.zeros(len(indptr) - 1, rows.shape[1], dtype=torch.float64, device=rows.device)
+    pointers = torch.from_numpy(indptr.astype(np.int64) - indptr[0]).to(rows.device)
+    columns = torch.from_numpy(indices[indptr[0] : indptr[-1]]).to(rows.device)
+    for _, sources, targets in blocks_of(pointers, columns, max(1, _ENTRIES // max(rows.shape[1], 1))):
+        total.index_add_(0, targets, rows[sources].double())
+    return total
 
 
 def clip_factors(rows: Tensor, clip: float) -> Floats:
@@ -216,6 +222,37 @@ class Operator:
     @cached_property
     def _sent(self) -> dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]]:
         return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """diag(after) (A + loops I) diag(before), by which a matrix is multiplied a few columns at a time.
+
+    No number is held for an arc: for graphs whose arcs are the largest thing there is. before, after: float64 [n].
+    """
+
+    adj: Csr
+    before: Floats
+    after: Floats
+    loops: bool = False
+
+    def __matmul__(self, rows: Tensor) -> Tensor:
+        """Like rows, [n, d]."""
+        out = torch.empty_like(rows)
+        for part in blocks(rows.shape[1], COLUMNS):
+            out[:, part] = self._some(rows[:, part].float())
+        return out
+
+    def _some(self, rows: Tensor) -> Tensor:
+        """Of a few columns, float64 [n, k]."""
+        total = neighbour_sum(self.adj, rows, self.before)
+        if self.loops:
+            total += rows * torch.from_numpy(self.before).to(rows.device)[:, None]
+        return total.mul_(torch.from_numpy(self.after).to(rows.device)[:, None])
+
+
+COLUMNS = 8
+"""Columns of all nodes that are worked on at a time."""
 
 
 class _Propagate(torch.autograd.Function):

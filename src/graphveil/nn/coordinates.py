@@ -1,8 +1,14 @@
-"""Nodes as rows of a few coordinates: features averaged over hops, and the shape of the graph."""
+"""Nodes as rows of a few coordinates: features averaged over hops, and the shape of the graph.
+
+Of many nodes (`rows.WHOLE`) features are read block by block, fewer directions of them are sent over hops, and what
+comes back is held once, in 16 bits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,12 +16,15 @@ import torch
 from torch import Tensor
 
 from graphveil.graph.arcs import Csr
-from graphveil.nn.aggregate import Operator
+from graphveil.nn.aggregate import COLUMNS, Operator, Walk
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator
+from graphveil.nn.rows import Mapped, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
+_SENT = 64
+"""Directions of the features of many nodes that are sent over hops."""
 _SPECTRAL = 64
 """Coordinates of the shape of a graph."""
 _TURNS = 24
@@ -34,16 +43,21 @@ _LARGEST = 1e12
 _SMALL = 1e-9
 
 
-def scalings(x: Tensor) -> tuple[Scaling, ...]:
+def scalings(x: Rows) -> tuple[Scaling, ...]:
     """Directions of rows; beside them, where features are few, every column as it is."""
     ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
-    x = _bounded(x) if len(x) else x.new_zeros(1, x.shape[1])
-    return tuple(Scaling.fit(x, how) for how in ways)
+    bounded = whole(Mapped(x, _bounded, x.shape[1])) if x.shape[0] else x[:0].new_zeros(1, x.shape[1])
+    return tuple(Scaling.fit(bounded, how) for how in ways)
 
 
 def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
     """[n, d] or [n, 2 d], one record at a time."""
     return torch.cat([one(_bounded(x)) for one in scaling], dim=1)
+
+
+def scaled_rows(x: Rows, scaling: tuple[Scaling, ...]) -> Rows:
+    """The same of all rows, made as they are read if they are many."""
+    return whole(Mapped(x, lambda some: scaled(some, scaling), x.shape[1] * len(scaling)))
 
 
 def _bounded(x: Tensor) -> Tensor:
@@ -58,25 +72,77 @@ class Axes:
     mean: Tensor
     axes: Tensor
 
+    @property
+    def width(self) -> int:
+        """p."""
+        return self.axes.shape[1]
+
     @classmethod
-    def leading(cls, rows: Tensor, width: int = _KEPT, power: float = 1.0) -> Axes:
+    def leading(cls, rows: Rows, width: int = _KEPT, power: float = 1.0) -> Axes:
         """The `width` leading directions of `rows` [m, d], each scaled to its deviation^power, mean square length 1."""
+        if many(rows.shape[0]):
+            return cls._of_many(rows, width, power)
+        rows = rows[:]
         mean = rows.mean(dim=0) if len(rows) else rows.new_zeros(rows.shape[1])
         centred, width = rows - mean, min(width, *rows.shape)
         if rows.shape[1] > 4 * width:
-            _, lengths, axes = torch.svd_lowrank(centred, q=width, niter=3)
+            # By a processor, as those below: what it draws, and signs, are then the same wherever a run is.
+            _, lengths, axes = (part.to(rows.device) for part in torch.svd_lowrank(centred.cpu(), q=width, niter=3))
         else:
-            values, vectors = torch.linalg.eigh(centred.T @ centred)
+            values, vectors = _eigenvectors(centred.T @ centred)
             lengths, axes = values.flip(0)[:width].clamp(min=0).sqrt(), vectors.flip(1)[:, :width]
         some = lengths > 1e-4 * lengths[:1].clamp(min=_SMALL) if width else lengths > 0
         axes = axes[:, some] * (lengths[some] / lengths[some].max()) ** (power - 1) if bool(some.any()) else axes[:, :0]
         length = (centred @ axes).square().sum(dim=1).mean().sqrt() if axes.shape[1] else rows.new_ones(())
         return cls(mean, axes / length.clamp(min=_SMALL))
 
+    @classmethod
+    def _of_many(cls, rows: Rows, width: int, power: float) -> Axes:
+        """The same from moments that are summed block by block in float64."""
+        (count, columns), mean = rows.shape, column_means(rows).double()
+        centred = Mapped(rows, lambda some: some.double() - mean, columns)
+        width = min(width, columns)
+        if columns > 4 * width:
+            # Subspace iteration: moments of all columns would take longer.
+            basis = torch.linalg.qr(torch.randn(columns, width, dtype=torch.float64))[0]
+            for _ in range(_PASSES):
+                basis = torch.linalg.qr(summed(count, partial(_turned, centred, basis)))[0]
+            small = gram(Mapped(centred, lambda some: some @ basis, width))
+        else:
+            basis, small = torch.eye(columns, dtype=torch.float64), gram(centred)
+        values, vectors = _eigenvectors(small)
+        squares = values.flip(0)[:width].clamp(min=0)
+        some = squares > 1e-8 * squares[:1].clamp(min=_SMALL**2)
+        squares, axes = squares[some], (basis @ vectors.flip(1)[:, :width])[:, some]
+        factors = (squares / squares.max()) ** ((power - 1) / 2) if len(squares) else squares
+        length = (squares @ factors.square() / count).sqrt().clamp(min=_SMALL)
+        kind = torch.promote_types(rows[:0].dtype, torch.float32)
+        return cls(mean.to(kind), (axes * factors / length).to(kind))
+
     def __call__(self, rows: Tensor) -> Tensor:
         """[k, p]."""
-        moved: Tensor = (rows - self.mean) @ self.axes
+        moved: Tensor = (rows.to(self.mean.dtype) - self.mean) @ self.axes
         return moved
+
+    def of(self, rows: Rows) -> Rows:
+        """All rows, [n, p], made as they are read if they are many."""
+        return whole(Mapped(rows, self, self.width))
+
+
+_PASSES = 4
+"""Looks at many rows for the subspace of their leading directions."""
+
+
+def _turned(rows: Rows, basis: Tensor, part: slice) -> Tensor:
+    """R^T R basis, [d, p], of a part of the rows."""
+    some = rows[part]
+    return some.T @ (some @ basis)
+
+
+def _eigenvectors(moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Ascending eigenvalues [d] and eigenvectors [d, d]."""
+    values, vectors = torch.linalg.eigh(moments.cpu())
+    return values.to(moments.device), vectors.to(moments.device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +153,21 @@ class Frame:
     cut: float
 
     @classmethod
-    def of(cls, rows: Tensor, width: int) -> Frame:
+    def of(cls, rows: Rows, width: int) -> Frame:
         """Learnt from public rows [m, d]."""
-        axes = Axes.leading(rows.double(), width, _POWER)
-        lengths = torch.linalg.vector_norm(_counted(axes(rows.double())), dim=1)
-        return cls(axes, float(lengths.quantile(_WHOLE)) if len(rows) else 1.0)
+        precise = Mapped(rows, lambda some: some.double(), rows.shape[1])
+        axes = Axes.leading(precise, width, _POWER)
+        lengths = in_blocks(rows.shape[0], lambda part: torch.linalg.vector_norm(_counted(axes(precise[part])), dim=1))
+        return cls(axes, quantile(lengths, _WHOLE) if len(lengths) else 1.0)
+
+    @property
+    def width(self) -> int:
+        """p + 1."""
+        return self.axes.width + 1
+
+    def rows(self, rows: Rows) -> Rows:
+        """Those of all rows, made as they are read if they are many."""
+        return whole(Mapped(rows, self, self.width))
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Float64 [k, p + 1]. Row by row: none moves another."""
@@ -106,14 +182,50 @@ def _counted(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows.new_full((len(rows), 1), _CONSTANT)], dim=1)
 
 
+def quantile(values: Tensor, share: float) -> float:
+    """The value below which a share of `values` [m] lies; torch's own refuses many."""
+    if not many(len(values)):
+        return float(values.quantile(share))
+    return float(values.kthvalue(max(round(share * len(values)), 1)).values)
+
+
+def condensed(rows: Rows) -> Tensor:
+    """The leading directions of many rows, as few as are sent over hops, in 16 bits, [n, p]."""
+    axes = Axes.leading(rows, _SENT)
+    return in_blocks(rows.shape[0], lambda part: axes(rows[part]).clamp(-_MOST_HALF, _MOST_HALF).half())
+
+
+_MOST_HALF = 6e4
+"""The largest numbers of 16 bits are a little larger."""
+
+
+def by_columns(x: Tensor, hops: int, how: Callable[[Tensor], list[Tensor]]) -> list[Tensor]:
+    """`how` of x [n, d], which makes one matrix a hop, [n, d] each, column by column; of many nodes in 16 bits."""
+    if not many(len(x)):
+        return how(x)
+    found = [torch.empty_like(x) for _ in range(hops)]
+    for part in blocks(x.shape[1], COLUMNS):
+        for whole_hop, columns in zip(found, how(x[:, part].float()), strict=True):
+            whole_hop[:, part] = columns
+    return found
+
+
 def smoothed(x: Tensor, adj: Csr, hops: int) -> list[Tensor]:
     """S x, S^2 x, ... with S = D^-1/2 (A + I) D^-1/2, [n, d] each."""
-    looped = sp.csr_array(adj.to_scipy() + sp.eye_array(adj.num_nodes, dtype=np.float32, format="csr"))
-    scale = sp.diags_array((np.diff(looped.indptr) ** -0.5).astype(np.float32))
-    step, found = Operator.of(sp.csr_array(scale @ looped @ scale)), [x]
+    step, found = _smoothing(adj), [x]
     for _ in range(hops):
         found.append(step @ found[-1])
     return found[1:]
+
+
+def _smoothing(adj: Csr) -> Operator | Walk:
+    """S."""
+    if many(adj.num_nodes):
+        factors = 1 / np.sqrt(adj.in_degrees() + 1.0)
+        return Walk(adj, factors, factors, loops=True)
+    looped = sp.csr_array(adj.to_scipy() + sp.eye_array(adj.num_nodes, dtype=np.float32, format="csr"))
+    scale = sp.diags_array((np.diff(looped.indptr) ** -0.5).astype(np.float32))
+    return Operator.of(sp.csr_array(scale @ looped @ scale))
 
 
 def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
@@ -121,10 +233,7 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
 
     x: [n, d]; known: bool [n]. A node's own features are in none of the first two.
     """
-    mean = mean_of_neighbours(adj)
-    reach = Operator.of(mean)
-    # What comes back after two hops.
-    back = torch.from_numpy(np.asarray(mean.multiply(mean.T).sum(axis=1), dtype=np.float32))[:, None]
+    reach, back = averaging(adj)
     weight = known.float()[:, None]
     own = torch.cat([x * weight, weight], dim=1)
     here, found = own, []
@@ -136,23 +245,68 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
     return found
 
 
+def averaging(adj: Csr) -> tuple[Operator | Walk, Tensor]:
+    """D^-1 A, by which rows are multiplied, and how much of a row comes back after two hops, float32 [n, 1]."""
+    if not many(adj.num_nodes):
+        mean = mean_of_neighbours(adj)
+        back = np.asarray(mean.multiply(mean.T).sum(axis=1), dtype=np.float32)
+        return Operator.of(mean), torch.tensor(back)[:, None]
+    shares = 1 / np.maximum(adj.in_degrees(), 1)
+    reach = Walk(adj, np.empty(0), shares)
+    return reach, reach @ torch.tensor(shares, dtype=torch.float32)[:, None]
+
+
 def spectral_rows(adj: Csr) -> Tensor:
     """Up to 64 leading eigenvectors of D^-1/2 A D^-1/2 as rows of one length: nodes that short walks join are close."""
-    return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
+    if not many(adj.num_nodes):
+        return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
+    basis = _leading_of_many(adj, min(_SPECTRAL, adj.num_nodes))
+    return in_blocks(adj.num_nodes, lambda part: (unit_rows(basis[part]) * _SPECTRAL_LENGTH).half())
+
+
+def _leading_of_many(adj: Csr, count: int) -> Tensor:
+    """The same in place, a few columns of all nodes at a time: nothing but the result is held whole."""
+    factors = 1 / np.sqrt(np.maximum(adj.in_degrees(), 1.0))
+    walk, basis = Walk(adj, factors, factors), torch.randn(adj.num_nodes, count)
+    for _ in range(_TURNS):
+        for part in blocks(count, COLUMNS):
+            basis[:, part] += walk @ basis[:, part].contiguous()
+        moments = gram(Mapped(basis, lambda some: some.double(), count)).cpu() / adj.num_nodes
+        # Q = B R^-1 with R^T R = B^T B: columns of mean square 1, as long as they were drawn.
+        moments.diagonal().add_(_SMALL)
+        turn = torch.linalg.inv(torch.linalg.cholesky(moments).T).float().to(basis.device)
+        for part in blocks(adj.num_nodes):
+            basis[part] = basis[part] @ turn
+    return basis
 
 
 def _leading_vectors(adj: Csr, count: int) -> Tensor:
     """Orthonormal columns [n, count] by subspace iteration; scipy's solvers take minutes where values are repeated."""
-    walk = walk_operator(adj)
-    basis = torch.linalg.qr(torch.randn(adj.num_nodes, min(count, adj.num_nodes)))[0]
+    walk, drawn = walk_operator(adj), torch.randn(adj.num_nodes, min(count, adj.num_nodes))
+    # By a processor: where many vectors have one eigenvalue, rounding decides among them, and is the same everywhere.
+    basis = torch.linalg.qr(drawn.cpu())[0]
     for _ in range(_TURNS):
         # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
         basis = torch.linalg.qr(walk @ basis + basis)[0]
-    settled: Tensor = basis
+    settled: Tensor = basis.to(drawn.device)
     return settled
 
 
-def look_random(x: Tensor, adj: Csr) -> bool:
+def room_of_rows(nodes: int, features: int, hops: int) -> tuple[int, int, int]:
+    """(entries of a node's coordinates, bytes that are held of a node, bytes of a node in a block).
+
+    Features as they are and scaled, those sent over so many hops, and the shape of the graph with what it is made of.
+    """
+    scaled_width = 2 * features if features <= _FEW else features
+    if not many(nodes):
+        width = (1 + hops) * min(scaled_width, _KEPT) + _SPECTRAL
+        return width, 4 * ((2 + hops) * scaled_width + 2 * width), 8 * width
+    sent = min(scaled_width, _SENT)
+    width = min(scaled_width, _KEPT) + hops * sent + _SPECTRAL
+    return width, 2 * ((1 + hops) * sent + _SPECTRAL) + 4 * _SPECTRAL, 4 * (2 * scaled_width + width) + 8 * width
+
+
+def look_random(x: Rows, adj: Csr) -> bool:
     """Whether edges look like drawn at random: they join nodes regardless of features x [n, d], and form no groups.
 
     Judged by two numbers, each against graphs in which every node keeps its degree and gets other neighbours: how far
@@ -160,7 +314,10 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     """
     if adj.num_arcs < _FEWEST * adj.num_nodes:
         return True
-    rows = Axes.leading(x, 32)(x)
+    if many(adj.num_nodes):
+        # Among many nodes coordinates that say nothing cost little, and to give all arcs other ends takes long.
+        return False
+    rows = Axes.leading(x, 32)(x[:])
     real = _goes_together(rows, adj)
     others = [_rewired(adj) for _ in range(_OTHERS)]
     chance = torch.tensor([_goes_together(rows, other) for other in others])
@@ -170,18 +327,23 @@ def look_random(x: Tensor, adj: Csr) -> bool:
     return bool((_grouped(adj) < _MORE * grouped).all())
 
 
-def alike_if_linked(x: Tensor, adj: Csr) -> float:
+def alike_if_linked(x: Rows, adj: Csr) -> float:
     """Chance that the features x [n, d] of linked nodes are more alike, by their angle, than those of two others.
 
     Of some arcs, drawn by a fixed seed: the answer belongs to the graph.
     """
     chance = torch.Generator().manual_seed(0)
-    drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS]
-    targets, sources = torch.from_numpy(adj.targets())[drawn], torch.from_numpy(adj.indices.astype(np.int64))[drawn]
-    others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=chance)
-    rows = unit_rows(x - x.mean(dim=0))
-    linked, other = ((rows[targets] * rows[ends]).sum(dim=1) for ends in (sources, others))
-    return float((linked > other).double().mean()) if len(drawn) else 0.5
+    if not many(adj.num_nodes):
+        drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS].cpu().numpy()
+    else:
+        drawn = torch.randint(max(adj.num_arcs, 1), (_PAIRS,), generator=chance)[: adj.num_arcs].cpu().numpy()
+    where, mean = x[:0].device, column_means(x)
+    targets = torch.from_numpy(np.searchsorted(adj.indptr, drawn, side="right") - 1).to(where)
+    sources = torch.from_numpy(adj.indices[drawn]).to(where)
+    others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=chance).to(where)
+    own, linked, other = (unit_rows(x[ends] - mean) for ends in (targets, sources, others))
+    closer = (own * linked).sum(dim=1) > (own * other).sum(dim=1)
+    return float(closer.double().mean()) if len(drawn) else 0.5
 
 
 _PAIRS = 20_000
@@ -200,11 +362,11 @@ def _goes_together(rows: Tensor, adj: Csr) -> float:
 def _rewired(adj: Csr) -> Csr:
     """Every node keeps its degree, as far as arcs do not fall together, and gets other neighbours."""
     targets = torch.from_numpy(adj.targets()).numpy()
-    shuffled = targets[torch.randperm(len(targets)).numpy()]
+    shuffled = targets[torch.randperm(len(targets)).cpu().numpy()]
     apart = targets != shuffled
     pairs = np.unique(np.sort(np.stack([targets[apart], shuffled[apart]]), axis=0), axis=1)
     # Every undirected edge was there twice, and each of its ends has met another end.
-    pairs = pairs[:, torch.randperm(pairs.shape[1]).numpy()[: pairs.shape[1] // 2 or 1]]
+    pairs = pairs[:, torch.randperm(pairs.shape[1]).cpu().numpy()[: pairs.shape[1] // 2 or 1]]
     sources, ends = np.concatenate([pairs, pairs[::-1]], axis=1)
     return Csr.from_edge_index(sources, ends, adj.num_nodes)
 

@@ -6,12 +6,15 @@ Forward correction (Patrini et al. 2017) with the exact law of every answer.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from graphveil.nn.fit import VAST
 from graphveil.nn.mlp import Dropout
+from graphveil.nn.rows import Rows, blocks, in_blocks, many
 from graphveil.runtime.progress import track
 
 _FOLDS = 4
@@ -20,6 +23,14 @@ _PASSES = 40
 _PATIENCE = 5
 _RATE = 2e-3
 _DECAY = 1e-4
+_READ = 100_000
+"""Answers that a pass reads, at most."""
+_JUDGES = 1 << 15
+"""Answers that a network leaves out and is judged by, at most."""
+_OWN_RATE, _OWN_DECAY, _OWN_PASSES, _OWN_PATIENCE = 0.01, 5e-4, 200, 50
+"""Of a network of somebody's own, which reads the whole graph in every step."""
+_LEFT_OUT = 5
+"""One answer in so many tells when such a network stops."""
 _ROUNDED = 1e-6
 """Likelihoods are float32: a smaller gain is one of rounding."""
 
@@ -76,21 +87,21 @@ class Corrected:
     doubt: float
 
 
-def corrected(x: Tensor, start: Tensor, log_chances: Tensor, nodes: Tensor) -> Corrected:
+def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor) -> Corrected:
     """Log posteriors `start` [n, c], corrected by networks that read x [n, d] and learn from answers.
 
     log_chances: ln Pr[answer | class] [m, c] of the `nodes` int64 [m]. Each of four networks leaves a quarter of the
-    answers out, and all stop where those are likeliest. If they are not likelier than before by more than one standard
-    error, `start` stays.
+    answers out, and all stop where those are likeliest; of more than 100,000 answers a pass reads as many. If they are
+    not likelier than before by more than one standard error, `start` stays.
     """
     folds = min(_FOLDS, len(nodes))
     if folds < 2:
         return Corrected(start, 0.0, 0.0)
     parts = torch.randperm(len(nodes)) % folds
-    size = int(torch.bincount(parts).min())
+    size = min(int(torch.bincount(parts).min()), _JUDGES)
     left_out = torch.stack([(parts == part).nonzero().ravel()[:size] for part in range(folds)])
     seen = [(parts != part).nonzero().ravel() for part in range(folds)]
-    least = min(len(rows) for rows in seen)
+    least = min(_READ, *(len(rows) for rows in seen))
     net = Corrections(folds, x.shape[1], start.shape[1])
     before = likeliness(start[nodes[left_out]], log_chances[left_out])
     best, gain = net.state_dict(), torch.zeros_like(before)
@@ -98,7 +109,7 @@ def corrected(x: Tensor, start: Tensor, log_chances: Tensor, nodes: Tensor) -> C
     waited, batch = 0, min(max(least // 16, 16), 512, least)
     for _ in track(range(_PASSES), "learning from answers"):
         net.train()
-        shuffled = torch.stack([rows[torch.randperm(len(rows))[:least]] for rows in seen])
+        shuffled = torch.stack([_drawn(rows, least) for rows in seen])
         for step in range(least // batch):
             rows = shuffled[:, step * batch : (step + 1) * batch]
             optimiser.zero_grad()
@@ -116,11 +127,46 @@ def corrected(x: Tensor, start: Tensor, log_chances: Tensor, nodes: Tensor) -> C
         return Corrected(start, 0.0, 0.0)
     net.load_state_dict(best)
     net.eval()
+    fold = torch.full((x.shape[0],), -1)
+    fold[nodes] = parts
     with torch.no_grad():
-        found = torch.stack([_one(net, part, x, start) for part in range(folds)])
-    beliefs = found.mean(dim=0).log_softmax(dim=1)
-    beliefs[nodes] = found[parts, nodes]
+        beliefs = in_blocks(x.shape[0], lambda part: _said(net, x[part], start[part], fold[part]))
     return Corrected(beliefs, float(gain.mean()), doubt)
+
+
+def _drawn(rows: Tensor, count: int) -> Tensor:
+    """`count` of the rows in any order; of a vast number nobody asks whether some are the same."""
+    chosen = torch.randperm(len(rows))[:count] if len(rows) <= VAST else torch.randint(len(rows), (count,))
+    return rows[chosen]
+
+
+def learn_from_answers(module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, nodes: Tensor) -> None:
+    """Train a network on all nodes' rows by the likelihood of the answers: max sum_i ln sum_c p_i(c) Pr[answer_i | c].
+
+    forward: logits [n, c] as the module is by then; log_chances: ln Pr[answer | class] [n, c] of the `nodes` int64 [m].
+    A fifth of the answers is left out, and the weights under which those are likeliest stay.
+    """
+    order = nodes[torch.randperm(len(nodes))]
+    left_out, seen = order.tensor_split([len(order) // _LEFT_OUT])
+    optimiser = torch.optim.Adam(module.parameters(), lr=_OWN_RATE, weight_decay=_OWN_DECAY)
+    best, state, waited = -math.inf, None, 0
+    for _ in track(range(_OWN_PASSES), "learning from answers"):
+        module.train()
+        optimiser.zero_grad()
+        loss = -likeliness(forward().log_softmax(dim=1)[seen], log_chances[seen]).mean()
+        loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+        optimiser.step()
+        module.eval()
+        with torch.no_grad():
+            now = float(likeliness(forward().log_softmax(dim=1)[left_out], log_chances[left_out]).sum())
+        waited = 0 if now > best else waited + 1
+        if not waited:
+            best, state = now, {name: part.detach().clone() for name, part in module.state_dict().items()}
+        if waited >= _OWN_PATIENCE:
+            break
+    if state is not None and len(left_out):
+        module.load_state_dict(state)
+    module.eval()
 
 
 def likeliness(beliefs: Tensor, log_chances: Tensor) -> Tensor:
@@ -128,13 +174,27 @@ def likeliness(beliefs: Tensor, log_chances: Tensor) -> Tensor:
     return torch.logsumexp(beliefs + log_chances, dim=-1)
 
 
-def _gains(net: Corrections, x: Tensor, start: Tensor, chances: Tensor, nodes: Tensor, left_out: Tensor) -> Tensor:
+def _gains(net: Corrections, x: Rows, start: Tensor, chances: Tensor, nodes: Tensor, left_out: Tensor) -> Tensor:
+    """Of the answers left_out, int64 [folds, k], what each is likely by the network that left it out, [folds, k]."""
+
+    def of(part: slice) -> Tensor:
+        some = left_out[:, part]
+        return likeliness(net(x[nodes[some]], start[nodes[some]]), chances[some])
+
     net.eval()
     with torch.no_grad():
-        return likeliness(net(x[nodes[left_out]], start[nodes[left_out]]), chances[left_out])
+        parts = blocks(left_out.shape[1]) if many(x.shape[0]) else [slice(None)]
+        return torch.cat([of(part) for part in parts], dim=1)
+
+
+def _said(net: Corrections, x: Tensor, start: Tensor, fold: Tensor) -> Tensor:
+    """What the networks say of some nodes, [b, c]: the one that left a node out, or all; fold: int64 [b], or -1."""
+    found = torch.stack([_one(net, part, x, start) for part in range(len(net.inner))])
+    own = found[fold.clamp(min=0), torch.arange(len(x))]
+    return torch.where(fold[:, None] < 0, found.mean(dim=0).log_softmax(dim=1), own)
 
 
 def _one(net: Corrections, part: int, x: Tensor, start: Tensor) -> Tensor:
-    """What one of the networks says of all nodes, [n, c]."""
+    """What one of the networks says of some nodes, [b, c]."""
     h = torch.relu(x @ net.inner[part] + net.inner_bias[part])
     return (net.trust[part] * start + h @ net.outer[part] + net.outer_bias[part]).log_softmax(dim=1)

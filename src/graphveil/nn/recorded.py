@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,6 +18,7 @@ from torch import Tensor, nn
 
 from graphveil.nn.rows import Rows
 from graphveil.nn.targets import Targets
+from graphveil.runtime.kernels import kernels
 from graphveil.runtime.progress import track
 
 _SECOND, _TINY = 0.999, 1e-8
@@ -99,7 +98,7 @@ class Recorded:
         self._turn.add_(1)
 
     def _move(self, gradient: Tensor) -> None:
-        if (kernel := _kernel()) is not None:
+        if (kernel := kernels(__name__, self._turn.device)) is not None:
             kernel.move(self._weights, gradient, self._first, self._second, self._numbers, self._decay)
             return
         rest, beta, rate, root = self._numbers
@@ -120,16 +119,6 @@ class Recorded:
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:
         pairs = zip(parts, self._pads, strict=True)
         return torch.cat([piece for part, pad in pairs for piece in (part.reshape(-1), pad)])
-
-
-@cache
-def _kernel() -> ModuleType | None:
-    """Triton's, where it is installed."""
-    try:
-        from graphveil.nn import recorded_triton
-    except ImportError:
-        return None
-    return recorded_triton
 
 
 def _room(part: Tensor) -> int:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from graphveil.runtime.compute import on_gpu, rows_at_a_time
+from graphveil.runtime.placed import BLOCK_SIZE, Room
 
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""
@@ -59,7 +60,9 @@ class Mapped:
 
     def __getitem__(self, which: Tensor | slice) -> Tensor:
         found = self.rows[which]
-        return self.how(found.reshape(-1, found.shape[-1])).view(*found.shape[:-1], self.width)
+        # Not by -1 alone: rows may have no columns.
+        flat = found.reshape(math.prod(found.shape[:-1]), found.shape[-1])
+        return self.how(flat).view(*found.shape[:-1], self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,22 @@ class Joined:
         return torch.cat([part[which] for part in self.parts], dim=-1)
 
 
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Some rows of a matrix, by their ids int64 [m]: [m, k]."""
+
+    rows: Rows
+    ids: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m, k)."""
+        return len(self.ids), self.rows.shape[1]
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        return self.rows[self.ids[which]]
+
+
 def blocks(count: int, size: int | None = None) -> Iterator[slice]:
     """Consecutive slices of range(count), each of at most `size`, or of as many rows as are read at a time here."""
     size = rows_at_a_time(BLOCK) if size is None else size
@@ -91,6 +110,24 @@ def held(rows: Rows) -> Rows:
     return rows[:] if rows.shape[0] <= WHOLE and size <= _HELD else rows
 
 
+def many(count: int) -> bool:
+    """Whether so many rows are read block by block."""
+    return count > WHOLE
+
+
+def at_a_time(count: int, a_row: int, held: int) -> Room:
+    """The memory of a run that holds so many bytes, and so many for a row of the `count` that are read in blocks."""
+    size = rows_at_a_time(BLOCK)
+    if many(count) and size < count:
+        return Room(held, size, a_row, BLOCK_SIZE)
+    return Room(held, count, a_row)
+
+
+def whole(rows: Rows) -> Rows:
+    """The same rows, made at once where a matrix is treated as a whole."""
+    return rows if many(rows.shape[0]) else rows[:]
+
+
 def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:
     """`how` of consecutive slices of range(count), [n, *]: nothing but the result is ever held whole."""
     if count <= WHOLE:
@@ -100,6 +137,27 @@ def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:
     for part in blocks(count):
         out[part] = how(part)
     return out
+
+
+def summed(count: int, how: Callable[[slice], Tensor]) -> Tensor:
+    """The sum of `how` over consecutive slices of range(count)."""
+    if count <= WHOLE:
+        return how(slice(0, count))
+    parts = blocks(count)
+    total = how(next(parts))
+    for part in parts:
+        total += how(part)
+    return total
+
+
+def gram(rows: Rows) -> Tensor:
+    """R^T R, [k, k]."""
+
+    def of(part: slice) -> Tensor:
+        some = rows[part]
+        return some.T @ some
+
+    return summed(rows.shape[0], of)
 
 
 def deviation(rows: Rows) -> Tensor:

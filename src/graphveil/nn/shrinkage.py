@@ -18,9 +18,9 @@ def shrunk_weights(sums: Tensor, gram: Tensor, noise: float) -> Tensor:
         (U^T W)_i = tau g_i / v_i (U^T S)_i
     is the posterior mean. tau and s^2 maximise the likelihood of S: no noise is taken for a signal.
     """
-    values, vectors = (part.numpy() for part in torch.linalg.eigh(gram.double()))
+    values, vectors = (part.numpy() for part in torch.linalg.eigh(gram.double().cpu()))
     values = np.maximum(values, 1e-9 * max(float(values.max(initial=0.0)), 1e-300))
-    seen = vectors.T @ sums.double().numpy()
+    seen = vectors.T @ sums.double().cpu().numpy()
     squares, classes = np.square(seen).sum(axis=1), seen.shape[1]
 
     def variances(logs: Floats) -> Floats:
@@ -34,7 +34,7 @@ def shrunk_weights(sums: Tensor, gram: Tensor, noise: float) -> Tensor:
     starts = [np.array([spread, rest]) for spread in (-4.0, 0.0) for rest in (-3.0, 0.0)]
     best = min((minimize(loss, start, method="Nelder-Mead") for start in starts), key=lambda found: float(found.fun))
     factors = np.exp(np.clip(best.x, -40, _MOST)[0]) * values / variances(best.x)
-    return torch.from_numpy(vectors @ (factors[:, None] * seen))
+    return torch.from_numpy(vectors @ (factors[:, None] * seen)).to(sums.device)
 
 
 def posteriors(scores: Tensor) -> Tensor:

@@ -42,6 +42,7 @@ from graphveil.nn.subgraph_model import (
     start,
     sums_by_subgraph,
 )
+from graphveil.runtime.kernels import kernels
 from graphveil.sampling.subgraphs import Subgraphs
 
 __all__ = ["SubgraphGradients", "SubgraphModel", "gradients", "logits", "start"]
@@ -126,28 +127,25 @@ class Single:
 class Several:
     """Rows ptr[s] .. ptr[s+1]-1 per subgraph, gradient s the sum of inputs[i] (x) signals[i] over them.
 
-    inputs [r, a], signals [r, b]; ptr int64 [k + 1].
+    inputs [r, a], signals [r, b]; ptr int64 [k + 1]; owners int64 [r], the subgraph of every row, where the rows are.
     """
 
     inputs: Tensor
     signals: Tensor
     ptr: Ids
+    owners: Tensor
 
     def squares(self) -> Tensor:
         """Sum over rows i, j of <inputs_i, inputs_j> <signals_i, signals_j>, float64 [k]."""
-        gram, terms = (gram_on_cpu if self.inputs.device.type == "cpu" else gram_by_size)(self)
+        gram, terms = (gram_on_cpu if self.inputs.device.type == "cpu" else gram_on_gpu)(self)
         return torch.maximum(gram, _CANCELLED * terms.square())
 
     def weighted(self, weights: Tensor) -> Tensor:
-        return _product(self.inputs, self.signals, self._spread(weights))
+        return _product(self.inputs, self.signals, weights[self.owners])
 
     def only(self, live: Tensor) -> Several:
-        rows = self._spread(live)
+        rows = live[self.owners]
         return replace(self, inputs=_kept(self.inputs, rows), signals=_kept(self.signals, rows))
-
-    def _spread(self, values: Tensor) -> Tensor:
-        counts = torch.from_numpy(np.diff(self.ptr)).to(values.device)
-        return values.repeat_interleave(counts, output_size=len(self.inputs))
 
 
 def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Tensor, y: Tensor) -> SubgraphGradients:
@@ -165,15 +163,28 @@ def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: 
     found = torch.autograd.grad(loss, [*tape.products, *tape.shifted, *lambdas])
     depth = len(layers)
     own_signals = iter(found[2 * depth :])
+    owners = _owners(batch).to(x.device) if any(several) else y.new_empty(0)
     parts: list[GradientPart] = []
     for layer, many, read, signal, shift in zip(
         layers, several, tape.inputs, found[:depth], found[depth : 2 * depth], strict=True
     ):
         inputs = read.detach()
-        parts.append(Several(inputs, signal, batch.ptr) if many else Single(inputs, signal))
+        parts.append(Several(inputs, signal, batch.ptr, owners) if many else Single(inputs, signal))
         small = [shift] + ([] if layer.own is None else [next(own_signals)])
-        parts += [PlainTape(sums_by_subgraph(batch).forth(rows) if many else rows) for rows in small]
+        parts += [PlainTape(_summed(rows, batch, owners) if many else rows) for rows in small]
     return SubgraphGradients(tuple(parts))
+
+
+def _owners(batch: Subgraphs) -> Tensor:
+    """The subgraph of every row, int64 [r]."""
+    return torch.from_numpy(np.repeat(np.arange(batch.count), np.diff(batch.ptr)))
+
+
+def _summed(rows: Tensor, batch: Subgraphs, owners: Tensor) -> Tensor:
+    """The sum over each subgraph's rows, [k, b]."""
+    if rows.device.type == "cpu":
+        return sums_by_subgraph(batch).forth(rows)
+    return rows.new_zeros(batch.count, rows.shape[1]).index_add_(0, owners, rows)
 
 
 def _by_row(layer: Layer, rows: int) -> Layer:
@@ -210,6 +221,8 @@ def _lengths(rows: Tensor) -> Tensor:
 def _product(inputs: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
     """Sum over rows of weights[i] * inputs[i] (x) signals[i], flat float64 [a b]."""
     if inputs.device.type != "cpu":
+        if len(inputs) <= _ON_GPU:  # one block, and half the kernels
+            return (inputs.double().T @ (signals * weights[:, None])).flatten()
         return torch.bmm(_stacked(signals * weights[:, None]).mT, _stacked(inputs)).sum(dim=0).T.flatten()
     total = torch.zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64)
     for a, b, weight in zip(*map(_blocks, (inputs, signals, weights)), strict=True):
@@ -247,6 +260,17 @@ def _dot(a: Any, b: Any) -> Any:
     for c in range(len(a)):
         total += np.float64(a[c]) * np.float64(b[c])
     return total
+
+
+_LARGEST = 512
+"""Rows of the largest subgraph that one program of the kernel takes; its time grows with their square."""
+
+
+def gram_on_gpu(rows: Several) -> tuple[Tensor, Tensor]:
+    """The same on a GPU: by Triton's kernel where there is one."""
+    small = np.diff(rows.ptr).max(initial=0) <= _LARGEST
+    kernel = kernels(__name__, rows.inputs.device) if small else None
+    return gram_by_size(rows) if kernel is None else kernel.gram(rows.inputs, rows.signals, rows.ptr)
 
 
 def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:

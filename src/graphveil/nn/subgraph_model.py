@@ -138,9 +138,12 @@ def place_blind_product(rows: Tensor, weight: Tensor) -> Tensor:
     kind = rows.dtype if blind else torch.float64
     out, size = rows.new_empty(len(rows), weight.shape[1]), _full(rows.device)
     for first in range(0, len(rows), size):
-        block = rows[first : first + size]
-        full = block if len(block) == size else pad(block, (0, 0, 0, size - len(block)))
-        out[first : first + size] = (full.to(kind) @ weight.to(kind))[: len(block)]
+        block, goal = rows[first : first + size], out[first : first + size]
+        if blind and len(block) == size:
+            torch.mm(block, weight, out=goal)
+        else:
+            full = pad(block, (0, 0, 0, size - len(block)))
+            goal.copy_((full.to(kind) @ weight.to(kind))[: len(block)])
     return out
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import struct
 from functools import cache
-from types import ModuleType
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from graphveil.runtime.kernels import kernels
 
 _SEGMENT_BITS = 30
 """Blocks under one nonce, as a power of two: 2^36 bytes."""
@@ -42,25 +43,13 @@ def words_on(key: bytes, first: int, count: int, device: torch.device) -> Tensor
     if device.type == "cpu":
         return torch.from_numpy(words(key, first, count).view(np.int64).copy())
     begin, end = first // 8, -(-(first + count) // 8)
-    gpu = kernels(device)
+    gpu = kernels(__name__, device)
     if gpu is None:
         made = words_by_torch(key, begin, end - begin, device)
     else:
         made = torch.empty(8 * (end - begin), dtype=torch.int64, device=device)
         gpu.fill(key, begin, made)
     return made[first - 8 * begin : first - 8 * begin + count]
-
-
-@cache
-def kernels(device: torch.device) -> ModuleType | None:
-    """`cipher_triton` where there are a GPU and Triton."""
-    if device.type != "cuda":
-        return None
-    try:
-        from graphveil.privacy import cipher_triton
-    except ImportError:
-        return None
-    return cipher_triton
 
 
 @cache

@@ -23,6 +23,7 @@ from torch import Tensor
 from graphveil.core import Floats, GraphveilError, InvalidInput, Source, Unsupported
 from graphveil.privacy import cipher, elementary
 from graphveil.runtime.distributed import crew, sent
+from graphveil.runtime.kernels import kernels
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""
@@ -328,7 +329,7 @@ class Secure(Stream):
     def digits(self, count: int, chances: Sequence[float], device: torch.device = _CPU) -> Tensor:
         if device.type == "cpu":
             return super().digits(count, chances)
-        gpu, (key, first) = cipher.kernels(device), self._stream.taken(2 * count * len(chances))
+        gpu, (key, first) = kernels(cipher.__name__, device), self._stream.taken(2 * count * len(chances))
         if gpu is not None and first % 8 == 0 and count % 8 == 0:
             drawn = torch.empty(count, dtype=torch.int64, device=device)
             gpu.digits(key, first // 8, torch.tensor(chances, dtype=torch.float64, device=device), drawn)
@@ -394,6 +395,8 @@ class _Part(Secure):
     """The draws of some rows of one release, from its key and their place: `Secure.handed`.
 
     Unlike its parent it can be sent. Whoever holds the key can make this release's noise, so it stays inside the walls.
+    A key for every part alone would give other noise than one process draws, whose words are those of one key: the two
+    are equal only while parts know that key.
     """
 
     def __init__(self, key: bytes, first: int, words: int) -> None:

@@ -35,7 +35,8 @@ class Session:
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         """Run the planned step `name` on the private data. What it uses counts even if it fails.
 
-        An error of the query, or one that is not ours, is told by its kind and place alone: it may quote private data.
+        An error that names what it was given, or one that is not ours, is told by its kind and place alone, whether the
+        query raised it or the mechanism, which may call on the query's answer: it may quote private data.
         With `uses` the query answers for so many uses at once, and what comes back has one row for each of them.
         """
         step = self.plan.step(name)
@@ -49,8 +50,7 @@ class Session:
             )
         self._source.begin()
         self._used[name] += count
-        # InvalidInput names the offending item, and what a query is given is private.
-        ask = _discreet(name, query, withheld=InvalidInput)
+        ask = _discreet(name, query)
         ask = _bounding(name, ask) if self._closed else ask
         with self._sealed.opened() as sealed:
             if uses is None:
@@ -80,15 +80,16 @@ def _bounding(name: str, query: Query) -> Query:
     return asked
 
 
-def _discreet(name: str, work: Callable[..., T], withheld: type[Exception] | tuple[()] = ()) -> Callable[..., T]:
-    """`work`, of whose errors only ours leave with their words, and those `withheld` without; none with its frames."""
+def _discreet(name: str, work: Callable[..., T]) -> Callable[..., T]:
+    """`work`, of whose errors only ours leave with their words, and none with its frames."""
 
     def run(*args: Any, **kwargs: Any) -> T:
         failure: Exception
         try:
             return work(*args, **kwargs)
         except Exception as error:
-            if isinstance(error, GraphveilError) and not isinstance(error, withheld):
+            # InvalidInput names the offending item, and what is looked at in here is private.
+            if isinstance(error, GraphveilError) and not isinstance(error, InvalidInput):
                 failure = error.with_traceback(None)
                 failure.__cause__ = failure.__context__ = None
                 vars(failure).pop("__notes__", None)

@@ -40,7 +40,8 @@ from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.lineage import names_digest
 from graphveil.graph.schema import Schema, listed
-from graphveil.methods.bases.method import Method
+from graphveil.methods.bases.method import Method, from_file
+from graphveil.nn.own_network import Make, OwnNetwork
 from graphveil.release import serving
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.finding import Finding
@@ -355,8 +356,13 @@ def audited(method: Method, plan: Plan) -> str:
 
 
 @timely(PATIENCE)
-def load(path: str | os.PathLike[str]) -> Release:
-    """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it."""
+def load(path: str | os.PathLike[str], network: Make | None = None) -> Release:
+    """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it.
+
+    network: the class, or function, of a release that was trained with a module of somebody's own (`OwnNetwork`). One
+    that an installed distribution registers (entry points `graphveil.networks`) is found by itself; without either the
+    card can be read and nothing predicted.
+    """
     folder = Path(path)
     try:
         contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
@@ -374,6 +380,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     planner = certificate.provenance.method
     if planner and discover.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
+    method = _with_network(method, network)
     state = _weights(contents["weights.safetensors"])
     if broken := nonfinite(state):
         raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
@@ -411,6 +418,27 @@ def _note_other_code(method: Method, certificate: Certificate) -> None:
         )
 
 
+def has_code(method: Method) -> bool:
+    """Whether the method can compute: a network of somebody's own is known by name alone until its class is given."""
+    own = getattr(method, "network", None)
+    return not isinstance(own, OwnNetwork) or own.make is not None
+
+
+def _with_network(method: Method, make: Make | None) -> Method:
+    """The method with the code of its own network: what the caller gives, or what is installed under its name.
+
+    A file chooses among what was installed to be found, and no more: whatever else it names is not imported.
+    """
+    own = getattr(method, "network", None)
+    if not isinstance(own, OwnNetwork):
+        if make is not None:
+            raise InvalidInput(f"this release of {method.name()} has no network of somebody's own; leave `network` out")
+        return method
+    known = make or discover.registered_network(own.name)
+    with from_file():
+        return method if known is None else replace(method, network=own.given(known))  # type: ignore[call-arg]  # it has one
+
+
 def _weights(body: bytes) -> State:
     try:
         return load_tensors(body)
@@ -421,7 +449,7 @@ def _weights(body: bytes) -> State:
 
 def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
     """The weights are those of the method: it scores nodes with them, with as many numbers as its task needs."""
-    if not sizes:
+    if not sizes or not has_code(method):
         return
     nodes, features, _ = sizes
     wanted = (nodes if method.reads.stored else 2, method.task.width(sizes))

@@ -19,7 +19,7 @@ from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
-from graphveil.release.release import Release, load, no_more_weights_than
+from graphveil.release.release import Release, has_code, load, no_more_weights_than
 from graphveil.runtime.folders import settled
 from graphveil.runtime.untrusted import plain_json
 
@@ -103,7 +103,7 @@ def _require_serving(release: Release) -> None:
     """A method that serves other graphs has all the weights for it: it is tried on a made-up one."""
     method, state = release.method.chosen(release.state)
     adjacency, sizes = release.certificate.plan.adjacency, release.certificate.provenance.sizes
-    if type(method).serve is Method.serve or not sizes:
+    if type(method).serve is Method.serve or not sizes or not has_code(method):
         return
     _, features, classes = sizes
     public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)

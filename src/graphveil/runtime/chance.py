@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from types import ModuleType
 from typing import Any, Self
 
 import numba
 import numpy as np
 import torch
 from torch import Tensor
+
+from graphveil.runtime.kernels import kernels
 
 _WORDS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 """Of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), as in `sampling.splitmix`."""
@@ -38,7 +38,7 @@ class Chance:
 
     def words(self, count: int) -> Tensor:
         """int64 [count] of this turn."""
-        if (kernel := _kernel(self.turn.device)) is not None:
+        if (kernel := kernels(__name__, self.turn.device)) is not None:
             made: Tensor = kernel.words(self.key, self.turn, count)
             return made
         first = mixed(self.turn * _STEP + self.key)
@@ -51,18 +51,6 @@ class Chance:
     def below(self, count: int, bound: int) -> Tensor:
         """int64 [count] of range(bound): each as likely but for 2^-63 bound."""
         return (self.words(count) & 0x7FFFFFFFFFFFFFFF) % bound
-
-
-@cache
-def _kernel(device: torch.device) -> ModuleType | None:
-    """Triton's, where there are a GPU and Triton: all words in one kernel."""
-    if device.type != "cuda":
-        return None
-    try:
-        from graphveil.runtime import chance_triton
-    except ImportError:
-        return None
-    return chance_triton
 
 
 def mixed(x: Tensor) -> Tensor:

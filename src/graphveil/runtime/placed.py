@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -91,16 +93,55 @@ def placed(device: torch.device) -> Iterator[None]:
         yield
 
 
-def require_room(device: torch.device, size: int, nodes: int) -> None:
-    """`size` bytes are free on the GPU, or a clear error before anything is spent. nodes: of the graph."""
-    if device.type == "cpu":
+@dataclass(frozen=True)
+class Room:
+    """Bytes that a run takes beside the graph, at least: `held` throughout, and `a_row` for each of `rows` at a time.
+
+    lower: what makes these rows fewer, in words; empty if nothing does.
+    """
+
+    held: int = 0
+    rows: int = 0
+    a_row: int = 0
+    lower: str = ""
+
+    @property
+    def size(self) -> int:
+        """All of it."""
+        return self.held + self.rows * self.a_row
+
+
+BLOCK_SIZE = "the block, Compute(block=...) or --block,"
+"""What makes rows fewer that are worked on at a time, for `Room.lower`."""
+
+
+def require_room(device: torch.device, room: Room, nodes: int) -> None:
+    """There is so much memory, or a clear error before anything is spent that names what to lower. nodes: of the graph.
+
+    A GPU's is what is free; a processor's is all that the machine has, because others may give theirs back.
+    """
+    free = _free(device)
+    if room.size <= free:
         return
-    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    if size > free:
-        raise Unsupported(
-            f"{nodes:,} nodes take {size / 1e9:,.1f} GB on the GPU beside the graph, and {free / 1e9:,.1f} GB are "
-            "free; give its features as bfloat16 (graph.to(dtype=torch.bfloat16)), or use device cpu"
-        )
+    where = "on the GPU beside the graph" if device.type != "cpu" else "beside the graph"
+    fits = (free - room.held) // max(room.a_row, 1)
+    if room.lower and fits >= 1:
+        advice = f"lower {room.lower} to {fits / room.rows:.0%} of what it is: {fits:,} instead of {room.rows:,} rows"
+    elif device.type == "cpu":
+        advice = "take a machine with more"
+    else:
+        advice = "give its features as bfloat16 (graph.to(dtype=torch.bfloat16)), or use device cpu"
+    raise Unsupported(
+        f"{nodes:,} nodes take {room.size / 1e9:,.1f} GB {where}, and {free / 1e9:,.1f} GB are there; {advice}"
+    )
+
+
+def _free(device: torch.device) -> int:
+    """Bytes."""
+    if device.type == "cpu":
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 1 << 62
+    reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + reserved
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import restore
+from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.release import Release
@@ -111,6 +112,7 @@ def _server(target: Target, release: Release, interface: Interface, seed: int) -
     if (
         interface is Interface.RERUN
         and isinstance(method, GraphNetwork)
+        and not isinstance(getattr(method, "network", None), OwnNetwork)  # no stack of our layers
         and any(key.startswith("net.") for key in state)
     ):
         return _at_once(target, release, method)
@@ -154,7 +156,7 @@ def _at_once(target: Target, release: Release, method: GraphNetwork) -> _Server:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(target.seed)
         operator = method.operator(method.arcs(_session(target, release, target.graph.x, target.seed)))
-    stack = restore(method._stack(x.shape[1], target.graph.num_classes), release.state, "net.")
+    stack = restore(method.network_of(x.shape[1], target.graph.num_classes), release.state, "net.")
 
     def answers(nodes: Ids, rows: Tensor) -> Tensor:
         with torch.no_grad():

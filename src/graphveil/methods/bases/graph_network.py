@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -46,30 +47,36 @@ class GraphNetwork(Network):
         """The labels that are learnt, int64 [n], -1 where there is none."""
 
     def fit(self, session: Session) -> State:
-        x, y, operator = self.features(session), self.labels(session), self.operator(self.arcs(session))
+        x, y, arcs = self.features(session), self.labels(session), self.arcs(session)
         scaling = Scaling.fit(x, self.scale)
         x = scaling(x)
-        stack = self._stack(x.shape[1], session.public.num_classes)
+        stack = self.network_of(x.shape[1], session.public.num_classes)
+        forward = self.forward(stack, x, arcs)
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, class_weight=self.class_weight)
         train, val = (mask & (y >= 0) for mask in (session.public.train, session.public.val))
         fit(
             stack,
-            Part(lambda: stack(x, operator)[train], y[train]),
-            Part(lambda: stack(x, operator)[val], y[val]),
+            Part(lambda: forward()[train], y[train]),
+            Part(lambda: forward()[val], y[val]),
             recipe,
         )
-        return {**with_prefix("net.", stack.state_dict()), **scaling.state(), "logits": _logits(stack, x, operator)}
+        return {**with_prefix("net.", stack.state_dict()), **scaling.state(), "logits": _logits(forward)}
 
     def serve(self, session: Session, state: State) -> State:
-        x, operator = Scaling.restore(state, self.scale)(self.features(session)), self.operator(self.arcs(session))
-        stack = restore(self._stack(x.shape[1], session.public.num_classes), state, "net.")
-        return {**state, "logits": _logits(stack, x, operator)}
+        x, arcs = Scaling.restore(state, self.scale)(self.features(session)), self.arcs(session)
+        stack = restore(self.network_of(x.shape[1], session.public.num_classes), state, "net.")
+        return {**state, "logits": _logits(self.forward(stack, x, arcs))}
 
-    def _stack(self, width: int, classes: int) -> Stack:
+    def network_of(self, width: int, classes: int) -> nn.Module:
+        """The network, with first weights."""
         return Stack(self.layer(), (width, *[self.hidden] * (self.layers - 1), classes), self.dropout)
 
+    def forward(self, network: nn.Module, x: Tensor, arcs: Csr) -> Callable[[], Tensor]:
+        """What gives the logits of all nodes, [n, c], as the network is by then. x: [n, d]."""
+        operator = self.operator(arcs)
+        return lambda: network(x, operator)
 
-def _logits(stack: nn.Module, x: Tensor, operator: Operator) -> Tensor:
+
+def _logits(forward: Callable[[], Tensor]) -> Tensor:
     with torch.no_grad():
-        scores: Tensor = stack(x, operator)
-    return scores
+        return forward()

@@ -27,6 +27,8 @@ from graphveil.core import (
     is_number,
     quoted,
 )
+from graphveil.nn.own_network import OwnNetwork
+from graphveil.runtime.placed import Room
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
 
@@ -100,7 +102,8 @@ class Method(Described):
         """Refuses settings of another kind than their defaults, before anything is computed from them."""
         known = {item.name: item.default for item in fields(cls)}
         for name, value in (*zip(known, values, strict=False), *named.items()):
-            if name in known and not _alike(value, known[name]):
+            own = name == "network" and isinstance(value, OwnNetwork)
+            if name in known and not own and not _alike(value, known[name]):
                 kind = "a finite number" if isinstance(known[name], float) else f"of type {type(known[name]).__name__}"
                 raise InvalidInput(f"{cls.name()}: {name} must be {kind}, got {quoted(value)}")
         return super().__new__(cls)
@@ -117,9 +120,9 @@ class Method(Described):
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
 
-    def room(self, public: Public) -> int:  # noqa: ARG002
-        """Bytes that a run takes on a GPU beside the graph, at least; 0 if nobody knows."""
-        return 0
+    def room(self, public: Public) -> Room:  # noqa: ARG002
+        """Memory that a run takes beside the graph, at least; none if nobody knows."""
+        return Room()
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""

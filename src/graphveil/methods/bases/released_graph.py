@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Self
 
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from graphveil.nn.gnn import (
     sum_operator,
     symmetric_operator,
 )
+from graphveil.nn.own_check import require_rows
+from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.privacy.session import Session
 
 
@@ -53,12 +56,18 @@ class ReleasedGraph(GraphNetwork):
 
     units = frozenset({Unit.EDGE})
 
-    network: Annotated[str, Backbone] = "gcn"
-    """What trains on the released graph; first_order is a GCN with I + D^-1/2 A D^-1/2."""
+    network: Annotated[str | OwnNetwork, Backbone] = "gcn"
+    """What trains on the released graph; first_order is a GCN with I + D^-1/2 A D^-1/2. Or a module of your own,
+    `OwnNetwork.of`, of which a row for every node is wanted: what was released may be read in any way.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse(Backbone, self.network, "network")
+        if isinstance(self.network, OwnNetwork):
+            unless = "a built-in network: an own one has settings of its own"
+            self.require_default("hidden", "layers", "dropout", unless=unless)
+        else:
+            parse(Backbone, self.network, "network")
 
     @abstractmethod
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -73,10 +82,24 @@ class ReleasedGraph(GraphNetwork):
         self.require_default("class_weight", unless="a training: the graph is released without one")
 
     def layer(self) -> type[nn.Module]:
-        return _PARTS[Backbone(self.network)][0]
+        return _PARTS[Backbone(str(self.network))][0]
 
     def operator(self, adj: Csr) -> Operator:
-        return _PARTS[Backbone(self.network)][1](adj)
+        return _PARTS[Backbone(str(self.network))][1](adj)
+
+    def admit(self, public: Public) -> None:
+        """Refuse an own network that gives no row for every node, before anything is released."""
+        if isinstance(self.network, OwnNetwork):
+            require_rows(self.network, public.num_features, public.num_classes)
+
+    def network_of(self, width: int, classes: int) -> nn.Module:
+        own = self.network
+        return own.module(width, classes) if isinstance(own, OwnNetwork) else super().network_of(width, classes)
+
+    def forward(self, network: nn.Module, x: Tensor, arcs: Csr) -> Callable[[], Tensor]:
+        if not isinstance(self.network, OwnNetwork):
+            return super().forward(network, x, arcs)
+        return partial(network, *arguments(inputs_of(network), x, arcs.edge_index().to(x.device)))
 
     def features(self, session: Session) -> Tensor:
         return session.public.features()

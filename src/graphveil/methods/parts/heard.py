@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.methods.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
+from graphveil.nn.aggregate import linked_sum
 from graphveil.nn.shrinkage import shrunk_weights
 
 _LENGTH = 0.5
@@ -46,8 +48,8 @@ class Heard:
     def of(cls, links: sp.csr_array, told: Tensor, telling: Mechanism) -> Heard:
         """From the graph of outsiders and Z."""
         noise = _deviation(telling)
-        linked = torch.from_numpy(np.diff(links.indptr) + 1.0)[:, None]
-        expected = linked / linked.mean() * (told.sum() / max(len(told), 1)).clamp(min=0)
+        linked = torch.from_numpy(np.diff(links.indptr) + 1.0).to(told.device)[:, None]
+        expected = _expected(linked, told)
         worth = 1 / (expected + _DOUBT * noise + 1e-6)
         usual = _prior_shares(told)
         heard = (told - expected * usual) * worth
@@ -59,18 +61,24 @@ class Heard:
         factors = _LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
         return cls(links, told, telling, noise, expected, worth, near, factors.repeat_interleave(told.shape[1]))
 
-    def outsiders(self) -> Tensor:
-        """What the outsiders linked to each outsider heard, [m, 2 c]."""
-        return mean_of_linked(self.links, self.near) * self.factors
+    def outsiders(self, part: slice) -> Tensor:
+        """What the outsiders linked to each of some outsiders heard, [b, 2 c]."""
+        return mean_of_linked(self.links[part], self.near) * self.factors
 
-    def trained(self, sealed: Sealed) -> Tensor:
-        """What the outsiders linked to each training node heard, [t, 2 c], each row of its own record: for a query."""
+    def trained(self, sealed: Sealed) -> Callable[[slice], Tensor]:
+        """What the outsiders linked to some training nodes heard, [b, 2 c], each row of its own record: for a query."""
         links, told = sealed.derived("whisper links", links_to_outsiders), told_by(sealed, self.telling)
-        # What a node told itself it does not hear: those outside training have no such part either.
-        own = torch.from_numpy(np.asarray(told.votes @ self.worth.numpy()) * one_hot(told.labels, told.classes))
-        heard = mean_of_linked(links, self.near)
-        heard[:, : told.classes] -= own / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
-        return heard * self.factors
+        spoken = np.asarray(told.votes @ self.worth.cpu().numpy())
+
+        def of(part: slice) -> Tensor:
+            # What a node told itself it does not hear: those outside training have no such part either.
+            own = torch.from_numpy(spoken[part] * one_hot(told.labels[part], told.classes))
+            own /= torch.from_numpy(np.maximum(np.diff(links[part].indptr), 1))[:, None]
+            heard = mean_of_linked(links[part], self.near)
+            heard[:, : told.classes] -= own.to(heard.device)
+            return heard * self.factors
+
+        return of
 
     def posterior(self, beliefs: Tensor, passed_on: bool) -> Tensor:
         """Scores of the outsiders, [m, c], from log posteriors [m, c] without Z, and Z."""
@@ -80,7 +88,7 @@ class Heard:
             return scores
         # Few neighbours say little of the same; where they are many, rows have heard them all.
         told = (scores.softmax(dim=1) @ (shares / shares.sum(dim=1, keepdim=True) / _prior_shares(self.told)).T).log()
-        linked = torch.from_numpy(np.diff(self.links.indptr))[:, None]
+        linked = torch.from_numpy(np.diff(self.links.indptr)).to(scores.device)[:, None]
         return scores + mean_of_linked(self.links, told) * linked / (linked + 1)
 
     def _shares(self, beliefs: Tensor) -> Tensor:
@@ -118,7 +126,7 @@ def told_by(sealed: Sealed, telling: Mechanism) -> ToldLabels:
     """What every training node tells to the outsiders it is linked to."""
     votes = single_votes if isinstance(telling, Tally) else spread_votes
     links = sealed.derived("whisper links", links_to_outsiders)
-    return ToldLabels(votes(links), sealed.y[sealed.public.train], sealed.public.num_classes)
+    return ToldLabels(votes(links), sealed.y[sealed.public.train].cpu(), sealed.public.num_classes)
 
 
 def labels_told(sealed: Sealed, telling: Mechanism) -> ToldLabels | Marks:
@@ -144,8 +152,36 @@ def counted(told: Tensor, expected: Tensor, shares: Tensor, scale: float) -> Ten
 
 def mean_of_linked(links: sp.csr_array, values: Tensor) -> Tensor:
     """Mean over linked outsiders, [k, q]; 0 for who has none. links: [k, m]; values: [m, q]."""
-    totals = torch.from_numpy(np.asarray(links @ values.double().numpy()))
-    return totals / torch.from_numpy(np.maximum(np.diff(links.indptr), 1))[:, None]
+    totals = linked_sum(links.indptr, links.indices, values)
+    return totals / torch.from_numpy(np.maximum(np.diff(links.indptr), 1)).to(values.device)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedMeans:
+    """`mean_of_linked` as `Rows`, [k, q]."""
+
+    links: sp.csr_array
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(k, q)."""
+        return self.links.shape[0], self.values.shape[1]
+
+    def __getitem__(self, which: Tensor | slice) -> Tensor:
+        return mean_of_linked(self.links[which if isinstance(which, slice) else which.cpu().numpy()], self.values)
+
+
+def _expected(linked: Tensor, told: Tensor) -> Tensor:
+    """Votes of each outsider, [m, 1], as a straight line of its links by regression of all votes on them.
+
+    Between a line through the origin and a level one: where links are a matter of chance, who has many among outsiders
+    has no more elsewhere.
+    """
+    votes, above = told.sum(dim=1, keepdim=True), linked - linked.mean()
+    usual = votes.mean().clamp(min=0)
+    slope = (above * votes).mean() / above.square().mean().clamp(min=1e-9)
+    return usual + torch.minimum(slope.clamp(min=0), usual / linked.mean()) * above
 
 
 def _deviation(act: Mechanism) -> float:

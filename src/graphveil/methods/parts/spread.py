@@ -81,6 +81,6 @@ def _chosen(indptr: Any, indices: Any) -> Ids:
 
 def links_to_outsiders(sealed: Sealed) -> sp.csr_array:
     """Which training nodes and which nodes outside training are linked, in either direction, float64 [t, m]."""
-    train = sealed.public.train.numpy()
+    train = sealed.public.train.cpu().numpy()
     whole = both_ways(sealed.adj).to_scipy()
     return sp.csr_array(whole[train][:, ~train].astype(np.float64))

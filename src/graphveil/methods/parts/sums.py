@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from graphveil.nn.aggregate import clip_rows
+from graphveil.nn.rows import Rows, summed
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
     """Sum over nodes of r_u e_{y_u}^T as `Contributions`. rows: r, [k, q]; labels: int64 [k], -1 adds nothing."""
 
-    rows: Tensor
+    rows: Rows
     labels: Tensor
     classes: int
 
     def clipped_sum(self, clip: float) -> Tensor:
         """As a vector [q c], every r no longer than `clip`."""
-        there = self.labels >= 0
-        rows = clip_rows(self.rows.double(), clip) * there[:, None]
-        sums = rows.new_zeros(self.classes, rows.shape[1])
-        return sums.index_add(0, self.labels.clamp(min=0), rows).T.ravel()
+        return summed(len(self.labels), lambda part: self._of(part, clip)).T.ravel()
+
+    def _of(self, part: slice, clip: float) -> Tensor:
+        """Those of some nodes, [c, q]."""
+        labels = self.labels[part]
+        rows = clip_rows(self.rows[part].double(), clip) * (labels >= 0)[:, None]
+        return rows.new_zeros(self.classes, rows.shape[1]).index_add(0, labels.clamp(min=0), rows)

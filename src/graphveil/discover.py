@@ -284,8 +284,9 @@ def foreign_words(described: Any) -> set[str]:
 
 
 def _our_words() -> set[str]:
-    """The words of all methods, mechanisms and curves of ours in files."""
-    return {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
+    """The words of all methods, mechanisms and curves of ours in files, and of what methods are made of."""
+    known = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
+    return known | {each.kind() for each in _imported(Described) if is_ours(each)}
 
 
 def _described_in(value: object) -> list[Described]:

@@ -17,10 +17,14 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import discover
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Tampered, Unit
+from graphveil import discover, planning
+from graphveil.core import Adjacency, Curve, InvalidInput, Mechanism, Plan, Reading, State, Step, Tampered, Unit
 from graphveil.graph.sealing import Public, Sealed
+from graphveil.mechanisms.dominating_pair import PureCurve
+from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.poisson import Poisson, PoissonCurve
+from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.method import Method
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy.session import Session
@@ -304,10 +308,54 @@ class TestClaimsOfOthers:
         with pytest.raises(InvalidInput, match="as one that is built in; rename it"):
             gv.train(graph, Poser(), noise=5.0, delta=1e-5, unit="edge", seed=0)
 
+    @pytest.mark.parametrize(
+        ("act", "claim"),
+        [
+            (Gaussian(5.0), GaussianCurve(0.1)),
+            (Exposed(), GaussianCurve(0.1)),
+            (Tally(2.0, marks=2), PureCurve(0.5)),
+            (Poisson(Gaussian(5.0), 0.5, 40), PoissonCurve(GaussianCurve(0.2), 0.4)),
+        ],
+        ids=["noise", "nothing drawn", "marks", "sampling"],
+    )
+    def test_a_claim_below_what_its_mechanism_costs_is_refused(
+        self, graph: gv.Graph, act: Mechanism, claim: Curve
+    ) -> None:
+        @dataclass(frozen=True)
+        class Modest(Outsider):
+            def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+                return Plan(adjacency, reading, (Step("sum", act, claim, 1, why=""),))
+
+            def fit(self, session: Session) -> State:  # noqa: ARG002
+                raise AssertionError("something was read")
+
+        with pytest.raises(InvalidInput, match=r"step 'sum' charges epsilon .* costs .* at least"):
+            gv.train(graph, Modest(), noise=5.0, delta=1e-5, unit="edge", seed=0)
+
+    @pytest.mark.parametrize("name", sorted(set(discover.methods()) - {"best", "caribou"}))
+    def test_no_sound_plan_of_ours_would_be_refused_by_that(self, name: str) -> None:
+        """The least that a mechanism can cost is below every proven claim."""
+        kind, public = discover.method(name), Public.blank(300, 10, 4, True)
+        for unit in kind.units:
+            plan = kind.specimens()[0].plan(public, Adjacency.of(unit), Reading.SOUND, 3.0)
+            planning._require_charged(plan, 1e-5)
+
     def test_a_method_with_the_name_of_ours_is_refused(self, graph: gv.Graph) -> None:
         poser = type("Gap", (Outsider,), {})
         with pytest.raises(InvalidInput, match="as one that is built in"):
             trained(graph, poser())
+
+    def test_a_mechanism_that_no_file_could_name_is_refused(self, graph: gv.Graph) -> None:
+        """Registered it would be read back; a release that nobody can load must not be paid for."""
+        mine = type("Unregistered", (Gaussian,), {})
+
+        @dataclass(frozen=True)
+        class Lonely(Outsider):
+            def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
+                return Plan(adjacency, reading, (Step("sum", mine(noise), mine(noise).curve(2.0), 1, why=""),))
+
+        with pytest.raises(InvalidInput, match=r"no file could hold this plan.*Unregistered.*register it"):
+            gv.train(graph, Lonely(), noise=5.0, delta=1e-5, unit="edge", seed=0)
 
     def test_words_of_a_step_cannot_write_lines_of_a_card(self, graph: gv.Graph) -> None:
         @dataclass(frozen=True)

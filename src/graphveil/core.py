@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -454,6 +454,9 @@ Query = Callable[..., Any]
 
 class Mechanism(Described):
     """What runs on private data, beside what it costs. It enforces the bounds it declares."""
+
+    least_moved: ClassVar[float | None] = 1.0
+    """The least sensitivity that a plan can charge: one contribution moves; None where any number may be right."""
 
     @abstractmethod
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:

@@ -264,14 +264,13 @@ def foreign(parts: Iterable[Described]) -> list[type[Described]]:
     """
     waiting = list(parts)
     found: dict[type[Described], None] = {}
-    known: dict[str, type[Any]] = {**{each.kind(): each for each in methods().values()}, **mechanisms(), **curves()}
     while waiting:
         part = waiting.pop()
         waiting += [each for field in fields(part) for each in _described_in(getattr(part, field.name))]  # type: ignore[arg-type]  # all are dataclasses
         if is_ours(kind := type(part)):
             continue
         said = {kind.kind(), part.describe().get("kind")}
-        if len(said) > 1 or kind.kind() in known:
+        if len(said) > 1 or kind.kind() in _our_words():
             raise InvalidInput(
                 f"{reference_to(kind)} calls itself {min(map(str, said))!r}, as one that is built in; rename it"
             )
@@ -281,8 +280,13 @@ def foreign(parts: Iterable[Described]) -> list[type[Described]]:
 
 def foreign_words(described: Any) -> set[str]:
     """The words of a description that stand for no class of ours."""
-    ours = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
-    return _words(described) - ours
+    return _words(described) - _our_words()
+
+
+def _our_words() -> set[str]:
+    """The words of all methods, mechanisms and curves of ours in files, and of what methods are made of."""
+    known = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
+    return known | {each.kind() for each in _imported(Described) if is_ours(each)}
 
 
 def _described_in(value: object) -> list[Described]:
@@ -322,7 +326,8 @@ def _readable(base: type[D], ours: Mapping[str, type[D]], group: str, described:
     unknown = _words(described) - ours.keys()
     if not unknown:
         return dict(ours)
-    found = {item.kind(): item for item in _imported(base)}
+    # A ledger must be readable for whoever opens it: what a cost is made of is registered, or ours.
+    found = {item.kind(): item for item in _imported(base)} if group == METHODS else {}
     for one in registered(group):
         word = one.reference.rpartition(":")[2]
         if word in unknown - found.keys():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphveil import discover
@@ -14,10 +14,12 @@ from graphveil.core import (
     Plan,
     Reading,
     Step,
+    Tampered,
     Unit,
     Unsupported,
     is_number,
     parse,
+    plain,
     require_delta,
     require_positive,
     require_printable,
@@ -94,6 +96,9 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     plan = plan_of(method, public, adjacency, reading, noise)
     _require_tellable(plan, sound)
     foreign = discover.foreign((method, *_parts(plan), *_parts(sound)))
+    if foreign:
+        _require_readable(plan)
+        _require_charged(sound or plan, delta)
     return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(discover.source_of, foreign)))
 
 
@@ -137,6 +142,32 @@ def unproven(others: str) -> str:
 
 def _parts(plan: Plan | None) -> list[Described]:
     return [] if plan is None else [part for step in plan.steps for part in (step.act, step.claim)]
+
+
+def _require_readable(plan: Plan) -> None:
+    """The plan comes back from a file: a release that nobody can load must not be paid for."""
+    try:
+        same = discover.rebuild_plan(plain(plan.describe())) == plan
+    except Tampered as error:
+        raise InvalidInput(f"no file could hold this plan, {error}; register it as a graphveil.mechanisms") from None
+    if not same:
+        raise InvalidInput("a file would hold another plan than this one: give its mechanisms fields of plain values")
+
+
+def _require_charged(plan: Plan, delta: float) -> None:
+    """No step of a method that is not ours charges less than its mechanism costs where least moves."""
+    for step in plan.steps:
+        if step.act.least_moved is None:
+            continue
+        claimed, least = (
+            accounting.epsilon(replace(plan, steps=(replace(step, claim=claim, times=1),)), delta)
+            for claim in (step.claim, step.act.curve(step.act.least_moved))
+        )
+        if claimed < least * (1 - 1e-9):
+            raise InvalidInput(
+                f"step {step.name!r} charges epsilon {claimed:.4g} a use, and {step.act} costs {least:.4g} at least; "
+                "charge act.curve(sensitivity), the sensitivity in units of its bound"
+            )
 
 
 def _require_tellable(*plans: Plan | None) -> None:

@@ -49,6 +49,8 @@ class Contractive(Mechanism):
     A_hat = (D_in + tau I)^-1/2 (A + loops I) (D_out + tau I)^-1/2 with 0 <= loops <= tau has operator norm at most 1.
     """
 
+    least_moved = None
+
     std: float
     hops: int
     lipschitz: float = 0.5

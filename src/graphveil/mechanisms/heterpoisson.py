@@ -318,6 +318,8 @@ class HeterPoissonSampling(Mechanism):
     ones. `overlap` leaves nodes that are central elsewhere where they are, which costs more.
     """
 
+    least_moved = 2.0
+
     inner: Gaussian | Sml
     rate: float
     multiplier: float

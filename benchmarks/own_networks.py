@@ -15,16 +15,17 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from engine import stars
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, elu
 from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGEConv
 
 import graphveil as gv
+from engine import stars
 from graphveil.nn.own_gradients import OwnGradients, OwnModel
 from graphveil.nn.subgraph import SubgraphModel, gradients
 from graphveil.sampling.subgraphs import Subgraphs
@@ -141,8 +142,8 @@ def speed(rounds: int) -> list[dict[str, float]]:
         some = batch.take(np.arange(BATCH // SHARE))
         seconds = {
             "built in": best(ours, rounds),
-            "own": best(lambda: own.clipped_sum(CLIP), rounds),
-            "loop": SHARE * best(lambda: loop(model, some, x, y), 1),
+            "own": best(partial(own.clipped_sum, CLIP), rounds),
+            "loop": SHARE * best(partial(loop, model, some, x, y), 1),
         }
         ratios = {
             "own / built in": seconds["own"] / seconds["built in"],

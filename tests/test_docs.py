@@ -278,6 +278,17 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(table) == (7 if name == "epsilon" else 0)
 
 
+def test_own_networks_are_private_in_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page, namespace = DOCS / "own-networks.md", dict[str, object]()
+    shown = blocks(page, "python")
+    assert len(shown) == 5
+    for block in shown:
+        exec(compile(block, page.name, "exec"), namespace)
+    for block in shown[1:3]:
+        assert len([line for line in block.splitlines() if line]) <= 10
+
+
 def described() -> list[str]:
     """What the pages of the reference ask for."""
     pages = (DOCS / "api").glob("*.md")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,17 +281,74 @@ class TestLedger:
     ) -> None:
         """Killed after the journal was written and before the ledger was."""
         release = begun(part(whole, 0.3), tmp_path / "j", ledger)
-
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(Ledger, "note_period", killed)
-        with pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            stopped(patch, Ledger, "note_period")
             gv.extend(release, part(whole, 0.6), journal=tmp_path / "j", seed=0, ledger=ledger)
-        monkeypatch.undo()
         later = gv.extend(release, whole, journal=tmp_path / "j", seed=0, ledger=ledger)
         assert later.certificate.provenance.period == 3
         assert ledger.account(whole) == ledger.account(part(whole, 0.3))
+
+
+def stopped(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
+    """Whoever calls this is killed."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, name, killed)
+
+
+class TestForks:
+    """Two copies of one journal under one ledger: what one of them told, the other must not count again."""
+
+    @pytest.fixture
+    def ledger(self, whole: Graph, tmp_path: Path) -> Ledger:
+        made = Ledger(tmp_path / "ledger.db")
+        made.open(part(whole, 0.3), "edge", epsilon=6, delta=1e-5)
+        return made
+
+    def test_a_copy_that_was_stopped_before_the_ledger_knew_is_refused_once_another_went_on(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        shutil.copytree(tmp_path / "j", tmp_path / "backup")
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            stopped(patch, Ledger, "note_period")
+            gv.extend(release, part(whole, 0.6), journal=tmp_path / "j", seed=0, ledger=ledger)
+        gv.extend(release, part(whole, 0.6), journal=tmp_path / "backup", refresh="all", seed=1, ledger=ledger)
+        with pytest.raises(Tampered, match="different ways"):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=0, ledger=ledger)
+
+    def test_of_two_copies_that_are_extended_at_once_one_tells(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        shutil.copytree(tmp_path / "j", tmp_path / "copy")
+        commit = Journal.commit
+
+        def overtaken(*given: Any) -> None:
+            monkeypatch.undo()
+            gv.extend(release, whole, journal=tmp_path / "copy", refresh="all", seed=1, ledger=ledger)
+            commit(*given)
+
+        monkeypatch.setattr(Journal, "commit", overtaken)
+        with pytest.raises(Tampered):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=2, ledger=ledger)
+        with pytest.raises(Tampered, match="different ways"):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=2, ledger=ledger)
+
+    @pytest.mark.parametrize("where", [(Journal, "commit"), (Ledger, "note_period")])
+    def test_a_graph_whose_period_was_stopped_has_no_budget_of_its_own(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            stopped(patch, *where)
+            gv.extend(release, whole, journal=tmp_path / "j", seed=0, ledger=ledger)
+        with pytest.raises(InvalidInput, match="already has a budget"):
+            ledger.open(whole, "edge", epsilon=9, delta=1e-5)
+        with pytest.raises(Overspent):
+            gv.train(whole, SMALL, epsilon=3, delta=1e-5, unit="edge", seed=0, ledger=ledger)
 
 
 def test_nothing_of_the_journal_is_in_a_release(whole: Graph, tmp_path: Path) -> None:

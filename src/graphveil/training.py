@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 T = TypeVar("T")
+_Say = Callable[[Ledger, str, Graph, Sequence[str]], None]
+"""What a ledger is told of a stream: its entry, the graph, and the tokens of its journal."""
 
 _MOST_NAMES = MOST_TEXT // 4
 """Bytes of names that a release may keep: its file takes them twice as long, beside the rest."""
@@ -264,9 +266,9 @@ class _Stream:
         return replace(origin, run=run, ledger_entry=entry, period=self.number, period_token=token)
 
     def session(
-        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, note: Callable[[], None]
+        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, tell: Callable[[_Say], None]
     ) -> Session:
-        """One that counts for the coming period; `note` is called when the journal has it, before it is told."""
+        """One that counts for the coming period; `tell` has the ledger note the graph and then the period."""
         assert made.sealed is not None
         ids = None if graph.ids is None else graph.ids.to_pylist()
         places, names = self.journal.places(ids, graph.num_nodes)
@@ -274,7 +276,8 @@ class _Stream:
         terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
         if self.journal.period and terms != self.journal.terms:
             raise Tampered("this graph leads to another plan than the stream's: the release was altered")
-        period = Period(self.journal, terms, origin.period_token, places, names, rows, note)
+        announced, noted = (lambda: tell(Ledger.note_grown)), (lambda: tell(Ledger.note_period))
+        period = Period(self.journal, terms, origin.period_token, places, names, rows, announced, noted)
         return PeriodSession(made.public, made.sealed, made.plan, source, period)
 
 
@@ -313,12 +316,12 @@ def _run(
         ledger = None if origin.released else means.ledger
         goes_on, data = origin.period > 1, counted or graph
 
-        def note_period() -> None:
-            if goes_on and ledger is not None:
-                ledger.note_period(entry, data, origin.period)
 
-        if goes_on and ledger is not None:
-            ledger.require_stream(origin.ledger_entry, data, origin.period - 1)
+        def tell(say: _Say) -> None:
+            if stream is not None and goes_on and ledger is not None:
+                say(ledger, origin.ledger_entry, data, stream.journal.tokens)
+
+        tell(Ledger.require_stream)
         entry = origin.ledger_entry if goes_on else _reserved(ledger, data, certificate, method)
         origin = replace(origin, ledger_entry=entry)
         certificate = replace(certificate, provenance=origin)
@@ -326,7 +329,7 @@ def _run(
         session = (
             Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
             if stream is None
-            else stream.session(graph, made, source, origin, note_period)
+            else stream.session(graph, made, source, origin, tell)
         )
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
         spent += "" if stream is None else "; what the journal has counted stays counted, and the next extend tells it"

@@ -164,7 +164,12 @@ class Journal:
     @property
     def period(self) -> int:
         """How many periods were counted."""
-        return 0 if self._head is None else len(self._head.tokens)
+        return len(self.tokens)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """A random number for every period that was counted."""
+        return () if self._head is None else self._head.tokens
 
     @property
     def terms(self) -> StreamTerms:
@@ -174,7 +179,7 @@ class Journal:
 
     def require(self, terms: StreamTerms, period: int, token: str) -> None:
         """The journal is that of a release: of its stream, by its plan, and it went through the release's period."""
-        mine, tokens = self.terms, () if self._head is None else self._head.tokens
+        mine, tokens = self.terms, self.tokens
         if mine.run != terms.run:
             raise InvalidInput(f"{self.folder} is the journal of another stream than the release's; give its own")
         if replace(mine, secure=terms.secure) != terms:
@@ -271,8 +276,7 @@ class Journal:
     def _keep(self, terms: StreamTerms, token: str, runs: list[Ids], rows: _Rows) -> None:
         old = {} if self._head is None else dict(zip(map(id, self._runs), self._head.runs, strict=True))
         files = tuple(old.get(id(run)) or self._written("ends", run.tobytes()) for run in runs)
-        tokens = () if self._head is None else self._head.tokens
-        head = _Head(terms, (*tokens, token), files, self._written("rows", rows.to_bytes()))
+        head = _Head(terms, (*self.tokens, token), files, self._written("rows", rows.to_bytes()))
         # Whatever is written until here is not named anywhere; from here on all of it counts.
         said = asdict(head)
         write_whole(self.folder / _HEAD, {"version": VERSION, "sha256": _sha256(said), "head": said}, private=True)

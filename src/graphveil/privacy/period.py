@@ -29,8 +29,8 @@ class Period:
     """What one period may count, and where it writes that down.
 
     places: the journal's number of every node of the graph, int64 [n]; rows: positions of the nodes whose rows are
-    refreshed, int64 [k], ascending, a public choice; noted: called when the journal has it all, before anything is
-    told.
+    refreshed, int64 [k], ascending, a public choice; announced: called before the journal has it; noted: called when it
+    has it all, before anything is told.
     """
 
     journal: Journal
@@ -39,6 +39,7 @@ class Period:
     places: Ids
     names: tuple[str, ...] | None
     rows: Ids
+    announced: Callable[[], None] = lambda: None
     noted: Callable[[], None] = lambda: None
     _counted: list[tuple[Ids, Ids]] = field(default_factory=list, init=False)
 
@@ -63,6 +64,7 @@ class Period:
         """Write down what was counted and is to be told, int64 [k, c]; gives all that was told of the graph's nodes."""
         targets, sources = (np.concatenate(each) for each in zip(*self._counted, strict=True))
         count = len(self.names) if self.names is not None else len(self.places)
+        self.announced()
         self.journal.commit(self.terms, self.token, (targets, sources), self.places[self.rows], told, self.names, count)
         self.noted()
         return self.journal.evidence(self.places)

@@ -298,6 +298,19 @@ def stopped(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
     monkeypatch.setattr(kind, name, killed)
 
 
+def test_a_first_period_that_was_stopped_says_what_is_lost_and_what_to_do(
+    whole: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as found:
+        stopped(patch, Journal, "evidence")
+        begun(whole, tmp_path / "j")
+    (words,) = found.value.__notes__
+    assert "cannot be resumed: begin another stream" in words
+    assert "next extend" not in words
+    with pytest.raises(InvalidInput, match="nothing was told, so the folder may go"):
+        begun(whole, tmp_path / "j")
+
+
 class TestForks:
     """Two copies of one journal under one ledger: what one of them told, the other must not count again."""
 

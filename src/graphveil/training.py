@@ -332,7 +332,12 @@ def _run(
             else stream.session(graph, made, source, origin, tell)
         )
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
-        spent += "" if stream is None else "; what the journal has counted stays counted, and the next extend tells it"
+        if stream is not None:
+            spent += (
+                "; what the journal has counted stays counted, and the next extend tells it"
+                if goes_on
+                else "; a first period that is stopped cannot be resumed: begin another stream in an empty folder"
+            )
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
             with roomy(), placed(here.device):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -156,14 +158,85 @@ def test_rows_without_ids_never_become_fewer(tmp_path: Path) -> None:
             journal.places(None, 4)
 
 
-def test_leftovers_of_the_killed_are_taken_away_and_nothing_else(folder: Path) -> None:
-    kept = {file.name for file in folder.iterdir()}
-    for name in ("ends-0011", ".rows-1.abc.tmp", ".head.json.abc.tmp"):
+def test_leftovers_of_the_killed_are_taken_away_by_the_next_period_and_nothing_else(folder: Path) -> None:
+    left = {"ends-0123456789abcdef", f".rows-0123456789abcdef.{'a' * 32}.tmp", f".head.json.{'0' * 32}.tmp"}
+    others = {"notes.txt", "rows-2024.csv", "ends-of-march", ".rows-1.abc.tmp", "head.json.old"}
+    for name in left | others:
         (folder / name).touch()
-    (folder / "notes.txt").touch()
     with Journal.held(folder, fresh=False) as journal:
         assert journal.period == 2
-    assert {file.name for file in folder.iterdir()} == kept | {"notes.txt"}
+    assert left | others < {file.name for file in folder.iterdir()}
+    grown(folder, 3, [(1, 3)], ["1", "2", "3"])
+    found = {file.name for file in folder.iterdir()}
+    assert others < found
+    assert not left & found
+
+
+def test_an_older_head_that_is_refused_takes_nothing_away(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "backup")
+    grown(folder, 3, [(1, 3)], ["1", "2", "3"])
+    newest = (folder / "head.json").read_bytes()
+    shutil.copytree(tmp_path / "backup", folder, dirs_exist_ok=True)
+    with Journal.held(folder, fresh=False) as journal, pytest.raises(Tampered, match="older"):
+        journal.require(TERMS, 3, "t3")
+    (folder / "head.json").write_bytes(newest)
+    with Journal.held(folder, fresh=False) as journal:
+        journal.require(TERMS, 3, "t3")
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "rows-2024.csv", "ends-of-march.csv", ".profile"])
+def test_a_folder_of_others_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    tmp_path.chmod(0o775)
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(InvalidInput, match="other files"), Journal.held(tmp_path, fresh=True):
+        pass
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_whoever_counts_beside_a_lock_that_was_removed_keeps_another_from_telling(tmp_path: Path, first: bool) -> None:
+    folder, ids = tmp_path / "j", ["1", "2"]
+    if not first:
+        grown(folder, 1, [], ids)
+    with pytest.raises(Tampered, match="Nothing was told"), Journal.held(folder, fresh=first) as late:
+        places, names = late.places(ids, 2)
+        (folder / "lock").unlink()
+        if first:
+            grown(folder, 1, [(1, 2)], ids)
+        else:
+            grown(folder, 2, [(1, 2)], ids)
+        late.commit(TERMS, "late", (np.array([0]), np.array([1])), places, np.zeros((2, 2), int), names, 2)
+    with Journal.held(folder, fresh=False) as journal:
+        assert journal.tokens == (("t1",) if first else ("t1", "t2"))
+
+
+def test_a_head_that_was_replaced_or_a_lock_that_was_removed_is_enough_to_refuse(folder: Path, tmp_path: Path) -> None:
+    def told_nothing(change: Callable[[], object]) -> None:
+        with pytest.raises(Tampered, match="Nothing was told"), Journal.held(folder, fresh=False) as journal:
+            places, names = journal.places(["1", "2"], 2)
+            change()
+            none = np.empty(0, np.int64)
+            journal.commit(TERMS, "late", (none, none), places, np.zeros((2, 2), int), names, 3)
+
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    grown(other, 3, [], ["1", "2", "3"])
+    told_nothing((folder / "lock").unlink)
+    told_nothing(lambda: shutil.copyfile(other / "head.json", folder / "head.json"))
+
+
+def test_a_lock_that_is_replaced_while_it_is_taken_is_not_held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def overtaken(handle: int, how: int) -> None:
+        flock(handle, how)
+        (folder / "lock").unlink()
+        (folder / "lock").touch()
+
+    monkeypatch.setattr(fcntl, "flock", overtaken)
+    with pytest.raises(InvalidInput, match="removed the lock"), Journal.held(folder, fresh=False):
+        pass
 
 
 def test_a_later_version_is_refused(folder: Path) -> None:

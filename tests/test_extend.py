@@ -104,6 +104,15 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_stand(tmp_path: Pat
     assert later.predictions().ids == ["n4", "n2", "n1"]
 
 
+def test_a_period_says_how_many_nodes_are_known_new_and_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = begun(table([("n1", "n2")], ("n1", "n2", "n3")), tmp_path / "j")
+    grown = table([("n2", "n1")], ("n4", "n5", "n2", "n1", "n6"))
+    gv.extend(release, grown, journal=tmp_path / "j", seed=0)
+    assert "period 2: 2 nodes are known, 3 are new, 1 known ones are gone" in capsys.readouterr().err
+
+
 def test_a_period_of_one_schedule_refreshes_the_rows_it_says(whole: Graph, tmp_path: Path) -> None:
     release = begun(whole, tmp_path / "j")
     release = gv.extend(release, whole, journal=tmp_path / "j", seed=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -103,7 +103,7 @@ def extend(
     graph: Graph,
     *,
     journal: str | os.PathLike[str],
-    refresh: str | Sequence[str | int] = "doubling",
+    refresh: str | Iterable[str | int] = "doubling",
     seed: int | None = None,
     secure: bool | None = None,
     ledger: Ledger | None = None,
@@ -251,7 +251,7 @@ class _Stream:
     """The journal of a growing graph, open, and whose rows the coming period refreshes."""
 
     journal: Journal
-    refresh: str | Sequence[str | int]
+    refresh: str | Iterable[str | int]
 
     @property
     def number(self) -> int:
@@ -272,6 +272,9 @@ class _Stream:
         assert made.sealed is not None
         ids = None if graph.ids is None else graph.ids.to_pylist()
         places, names = self.journal.places(ids, graph.num_nodes)
+        if self.journal.period:
+            known, new, gone = self.journal.turnover(places)
+            note(f"period {self.number}: {known:,} nodes are known, {new:,} are new, {gone:,} known ones are gone")
         rows = refreshed(self.refresh, graph, self.journal, places)
         terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
         if self.journal.period and terms != self.journal.terms:

@@ -148,6 +148,18 @@ def test_another_graph_is_refused(folder: Path) -> None:
             journal.places(None, 3)
 
 
+@pytest.mark.parametrize(("was", "now"), [("001", "1"), ("1", "01"), ("n2", "n2 "), ("\u00e9", "e\u0301")])
+def test_a_node_that_comes_back_spelt_otherwise_is_refused(tmp_path: Path, was: str, now: str) -> None:
+    grown(tmp_path / "j", 1, [], [was, "a", "b"])
+    with Journal.held(tmp_path / "j", fresh=False) as journal:
+        with pytest.raises(InvalidInput, match="spelt otherwise"):
+            journal.places([now, "a", "b"], 3)
+        # Whoever has both means both; and some may leave while others come.
+        assert journal.places([was, now, "a"], 3)[0].tolist() == [0, 3, 1]
+        places, _ = journal.places(["c", "a", "b"], 3)
+        assert journal.turnover(places) == (2, 1, 1)
+
+
 def test_rows_without_ids_never_become_fewer(tmp_path: Path) -> None:
     none = np.empty(0, np.int64)
     with Journal.held(tmp_path / "j", fresh=True) as journal:

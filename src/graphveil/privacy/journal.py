@@ -17,7 +17,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Plan, Tampered
+from graphveil.core import InvalidInput, Plan, Tampered, quoted
 from graphveil.graph.arcs import Ids
 from graphveil.privacy.ledger_file import require_one_machine
 from graphveil.runtime.folders import require_apart, require_folder, write_file, write_whole
@@ -222,8 +223,15 @@ class Journal:
         numbers = {name: number for number, name in enumerate(names or ())}
         if known and not any(name in numbers for name in ids):
             raise InvalidInput("no node of this graph is one of the stream's: it is another graph; use infer or train")
+        _require_same_spelling(numbers.keys() - set(ids), [name for name in ids if name not in numbers])
         places = np.fromiter((numbers.setdefault(name, len(numbers)) for name in ids), np.int64, count)
         return _few(places), tuple(numbers)
+
+    def turnover(self, places: Ids) -> tuple[int, int, int]:
+        """How many nodes of a graph, by number, are known, how many new, and how many known ones are gone: public."""
+        known = 0 if self._rows is None else len(self._rows.born)
+        here = int((places < known).sum())
+        return here, len(places) - here, known - here
 
     def ages(self, places: Ids) -> tuple[Ids, Ids]:
         """For nodes by number: how many periods they have been here, the coming one included, and their refreshes."""
@@ -322,6 +330,23 @@ class Journal:
             if path.name not in named and _OURS.fullmatch(path.name):
                 with suppress(OSError):
                     path.unlink()
+
+
+def _require_same_spelling(gone: Set[str], new: Sequence[str]) -> None:
+    """No known node seems to have come back under another spelling of its id: all its edges would be counted again."""
+    spelt = {_plain(name): name for name in gone}
+    if drifted := [(spelt[_plain(name)], name) for name in new if _plain(name) in spelt]:
+        was, now = map(quoted, drifted[0])
+        raise InvalidInput(
+            f"{len(drifted)} known node(s) are gone and come back spelt otherwise, such as {was} as {now}: their edges "
+            "would be counted again. Write ids as before (leading zeros, spaces, composed letters); if they are other "
+            "nodes, keep the known ones in the node table too"
+        )
+
+
+def _plain(name: str) -> str:
+    """An id without what programs change silently when they read and write tables."""
+    return unicodedata.normalize("NFC", name).strip().lstrip("0")
 
 
 def _few(places: Ids) -> Ids:

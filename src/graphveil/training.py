@@ -319,7 +319,6 @@ def _run(
         ledger = None if origin.released else means.ledger
         goes_on, data = origin.period > 1, counted or graph
 
-
         def tell(say: _Say) -> None:
             if stream is not None and goes_on and ledger is not None:
                 say(ledger, origin.ledger_entry, data, stream.journal.tokens)

@@ -7,7 +7,6 @@ import itertools
 import json
 import shutil
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,36 +205,37 @@ def test_a_folder_of_others_is_left_as_it_is(tmp_path: Path, name: str) -> None:
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_whoever_counts_beside_a_lock_that_was_removed_keeps_another_from_telling(tmp_path: Path, first: bool) -> None:
+def counts_late(journal: Journal, names: tuple[str, ...]) -> None:
+    """A period that must not come about."""
+    end = np.array([0]), np.array([1])
+    with pytest.raises(Tampered, match="Nothing was told"):
+        journal.commit(TERMS, "late", end, np.arange(2), np.zeros((2, 2), int), names, len(names))
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_whoever_counts_beside_a_lock_that_was_removed_keeps_another_from_telling(tmp_path: Path, before: int) -> None:
     folder, ids = tmp_path / "j", ["1", "2"]
-    if not first:
-        grown(folder, 1, [], ids)
-    with pytest.raises(Tampered, match="Nothing was told"), Journal.held(folder, fresh=first) as late:
-        places, names = late.places(ids, 2)
+    for period in range(1, before + 1):
+        grown(folder, period, [], ids)
+    with Journal.held(folder, fresh=not before) as late:
         (folder / "lock").unlink()
-        if first:
-            grown(folder, 1, [(1, 2)], ids)
-        else:
-            grown(folder, 2, [(1, 2)], ids)
-        late.commit(TERMS, "late", (np.array([0]), np.array([1])), places, np.zeros((2, 2), int), names, 2)
+        grown(folder, before + 1, [(1, 2)], ids)
+        counts_late(late, ("1", "2"))
     with Journal.held(folder, fresh=False) as journal:
-        assert journal.tokens == (("t1",) if first else ("t1", "t2"))
+        assert journal.tokens == ("t1", "t2")[: before + 1]
 
 
-def test_a_head_that_was_replaced_or_a_lock_that_was_removed_is_enough_to_refuse(folder: Path, tmp_path: Path) -> None:
-    def told_nothing(change: Callable[[], object]) -> None:
-        with pytest.raises(Tampered, match="Nothing was told"), Journal.held(folder, fresh=False) as journal:
-            places, names = journal.places(["1", "2"], 2)
-            change()
-            none = np.empty(0, np.int64)
-            journal.commit(TERMS, "late", (none, none), places, np.zeros((2, 2), int), names, 3)
-
-    other = tmp_path / "other"
+def test_a_head_that_was_replaced_or_a_lock_that_was_removed_is_enough_to_refuse(tmp_path: Path) -> None:
+    folder, other = tmp_path / "j", tmp_path / "other"
+    grown(folder, 1, [], ["1", "2"])
     shutil.copytree(folder, other)
-    grown(other, 3, [], ["1", "2", "3"])
-    told_nothing((folder / "lock").unlink)
-    told_nothing(lambda: shutil.copyfile(other / "head.json", folder / "head.json"))
+    grown(other, 2, [], ["1", "2"])
+    with Journal.held(folder, fresh=False) as journal:
+        (folder / "lock").unlink()
+        counts_late(journal, ("1", "2"))
+    with Journal.held(folder, fresh=False) as journal:
+        shutil.copyfile(other / "head.json", folder / "head.json")
+        counts_late(journal, ("1", "2"))
 
 
 def test_a_lock_that_is_replaced_while_it_is_taken_is_not_held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

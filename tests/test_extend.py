@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ import graphveil as gv
 from graphveil.core import InvalidInput, Overspent, Tampered, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.graph import Graph
+from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.journal import Journal
 from graphveil.privacy.ledger import Ledger
 from graphveil.release.certificate import Certificate
@@ -70,7 +73,7 @@ def test_all_periods_together_cost_what_the_first_one_costs(whole: Graph, tmp_pa
         assert certificate.epsilon == plain.certificate.epsilon
         assert certificate.plan == plain.certificate.plan
         assert certificate.provenance.period == period
-        assert f"period {period}: an edge is counted once in its life" in release.card()
+        assert f"period {period}: if its one journal was kept, an edge is counted once in its life" in release.card()
         assert "uncovered   who is a node and when it arrives" in release.card()
         release.save(tmp_path / "release")
         assert gv.verify(tmp_path / "release", grown).certificate == certificate
@@ -101,6 +104,15 @@ def test_nodes_are_known_by_their_ids_in_whatever_order_they_stand(tmp_path: Pat
     later = gv.extend(release, grown, journal=tmp_path / "j", refresh="all", seed=0)
     assert counts(tmp_path / "j", ("n1", "n2", "n4")) == [[2, 0], [0, 1], [0, 1]]
     assert later.predictions().ids == ["n4", "n2", "n1"]
+
+
+def test_a_period_says_how_many_nodes_are_known_new_and_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = begun(table([("n1", "n2")], ("n1", "n2", "n3")), tmp_path / "j")
+    grown = table([("n2", "n1")], ("n4", "n5", "n2", "n1", "n6"))
+    gv.extend(release, grown, journal=tmp_path / "j", seed=0)
+    assert "period 2: 2 nodes are known, 3 are new, 1 known ones are gone" in capsys.readouterr().err
 
 
 def test_a_period_of_one_schedule_refreshes_the_rows_it_says(whole: Graph, tmp_path: Path) -> None:
@@ -210,6 +222,51 @@ class TestCertificate:
         both = replace(there.certificate, parents=(first.certificate, second.certificate))
         assert both.guarantees == there.certificate.guarantees
 
+    @pytest.mark.parametrize("method", [replace(SMALL, hops=2), gv.methods.Gap(hidden=4, head=4)])
+    def test_what_reads_edges_otherwise_is_no_stream(self, whole: Graph, method: gv.Method) -> None:
+        made = gv.train(whole, method, noise=1.0, delta=1e-5, unit="edge", seed=0).certificate
+        with pytest.raises(InvalidInput, match="each once"):
+            replace(made, provenance=replace(made.provenance, period=3, period_token="ab"))
+        described = json.loads(made.to_json())
+        described["provenance"] |= {"period": 3, "period_token": "ab"}
+        with pytest.raises(Tampered):
+            Certificate.from_json(json.dumps(described))
+
+    def test_one_mark_for_two_ends_or_two_counts_are_no_stream(self, whole: Graph, tmp_path: Path) -> None:
+        made = begun(whole, tmp_path / "j").certificate
+        (step,) = made.plan.steps
+        act = Tally(0.5, marks=1)
+        for steps in ((replace(step, times=2),), (replace(step, act=act),), (step, replace(step, name="again")), ()):
+            with pytest.raises(InvalidInput, match="each once"):
+                replace(made, plan=replace(made.plan, steps=steps))
+
+    def test_a_method_that_does_not_count_once_is_refused_whatever_its_plan(self, whole: Graph, tmp_path: Path) -> None:
+        """Its plan looks like a stream's: one count of both ends."""
+        begun(whole, tmp_path / "j").save(tmp_path / "sound")
+        assert gv.verify(tmp_path / "sound", whole)
+        method = gv.methods.LpgNet(hidden=4, levels=1)
+        made = gv.train(whole, method, noise=1.0, delta=1e-5, unit="edge", seed=0)
+        origin = replace(made.certificate.provenance, period=3, period_token="ab")
+        forged = replace(made, certificate=replace(made.certificate, provenance=origin))
+        forged.save(tmp_path / "forged")
+        with pytest.raises(Tampered, match="does not count each edge once"):
+            gv.verify(tmp_path / "forged", whole)
+
+    def test_certificates_of_one_run_are_periods_of_one_stream(self, whole: Graph, tmp_path: Path) -> None:
+        first = begun(whole, tmp_path / "j")
+        second = gv.extend(first, whole, journal=tmp_path / "j", seed=0)
+        other = social(num_nodes=60, seed=9).random_split(seed=0)
+        there = gv.infer(second, replace(other, name="elsewhere"), noise=1.0, delta=1e-5, seed=5).certificate
+        stream = second.certificate
+        forked = replace(stream, provenance=replace(stream.provenance, period_token="cd"))
+        dear = gv.train(whole, SMALL, noise=0.2, delta=1e-5, unit="edge", seed=0).certificate
+        once = gv.train(whole, SMALL, noise=0.5, delta=1e-5, unit="edge", seed=0).certificate
+        run = stream.provenance.run
+        strange = [replace(one, provenance=replace(one.provenance, run=run)) for one in (dear, once)]
+        for one in (forked, *strange, replace(stream, delta=1e-6)):
+            with pytest.raises(Tampered, match=r"different (ways|plans)"):
+                _ = replace(there, parents=(stream, one)).guarantees
+
     def test_files_of_graphs_that_are_released_once_say_nothing_of_periods(self, whole: Graph) -> None:
         made = gv.train(whole, SMALL, noise=1.0, unit="edge", seed=0).certificate
         assert "period" not in made.to_json()
@@ -275,22 +332,88 @@ class TestLedger:
         with pytest.raises(Tampered, match="older copy"):
             gv.extend(release, whole, journal=tmp_path / "backup", seed=0, ledger=ledger)
 
-    def test_a_ledger_that_missed_a_period_catches_up(
-        self, whole: Graph, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_ledger_that_missed_a_period_catches_up(self, whole: Graph, ledger: Ledger, tmp_path: Path) -> None:
         """Killed after the journal was written and before the ledger was."""
         release = begun(part(whole, 0.3), tmp_path / "j", ledger)
-
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(Ledger, "note_period", killed)
-        with pytest.raises(KeyboardInterrupt):
+        with killed_at(Ledger, "note_period"):
             gv.extend(release, part(whole, 0.6), journal=tmp_path / "j", seed=0, ledger=ledger)
-        monkeypatch.undo()
         later = gv.extend(release, whole, journal=tmp_path / "j", seed=0, ledger=ledger)
         assert later.certificate.provenance.period == 3
         assert ledger.account(whole) == ledger.account(part(whole, 0.3))
+
+
+@contextmanager
+def killed_at(kind: type, name: str) -> Iterator[pytest.ExceptionInfo[KeyboardInterrupt]]:
+    """Whoever comes to this is killed."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, name, killed)
+        with pytest.raises(KeyboardInterrupt) as found:
+            yield found
+
+
+def test_a_first_period_that_was_stopped_says_what_is_lost_and_what_to_do(whole: Graph, tmp_path: Path) -> None:
+    with killed_at(Journal, "evidence") as found:
+        begun(whole, tmp_path / "j")
+    (words,) = found.value.__notes__
+    assert "cannot be resumed: begin another stream" in words
+    assert "next extend" not in words
+    with pytest.raises(InvalidInput, match="nothing was told, so the folder may go"):
+        begun(whole, tmp_path / "j")
+
+
+class TestForks:
+    """Two copies of one journal under one ledger: what one of them told, the other must not count again."""
+
+    @pytest.fixture
+    def ledger(self, whole: Graph, tmp_path: Path) -> Ledger:
+        made = Ledger(tmp_path / "ledger.db")
+        made.open(part(whole, 0.3), "edge", epsilon=6, delta=1e-5)
+        return made
+
+    def test_a_copy_that_was_stopped_before_the_ledger_knew_is_refused_once_another_went_on(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        shutil.copytree(tmp_path / "j", tmp_path / "backup")
+        with killed_at(Ledger, "note_period"):
+            gv.extend(release, part(whole, 0.6), journal=tmp_path / "j", seed=0, ledger=ledger)
+        gv.extend(release, part(whole, 0.6), journal=tmp_path / "backup", refresh="all", seed=1, ledger=ledger)
+        with pytest.raises(Tampered, match="different ways"):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=0, ledger=ledger)
+
+    def test_of_two_copies_that_are_extended_at_once_one_tells(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        shutil.copytree(tmp_path / "j", tmp_path / "copy")
+        commit = Journal.commit
+
+        def overtaken(*given: Any) -> None:
+            monkeypatch.undo()
+            gv.extend(release, whole, journal=tmp_path / "copy", refresh="all", seed=1, ledger=ledger)
+            commit(*given)
+
+        monkeypatch.setattr(Journal, "commit", overtaken)
+        with pytest.raises(Tampered):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=2, ledger=ledger)
+        with pytest.raises(Tampered, match="different ways"):
+            gv.extend(release, whole, journal=tmp_path / "j", refresh="all", seed=2, ledger=ledger)
+
+    @pytest.mark.parametrize("where", [(Journal, "commit"), (Ledger, "note_period")])
+    def test_a_graph_whose_period_was_stopped_has_no_budget_of_its_own(
+        self, whole: Graph, ledger: Ledger, tmp_path: Path, where: tuple[type, str]
+    ) -> None:
+        release = begun(part(whole, 0.3), tmp_path / "j", ledger)
+        with killed_at(*where):
+            gv.extend(release, whole, journal=tmp_path / "j", seed=0, ledger=ledger)
+        with pytest.raises(InvalidInput, match="already has a budget"):
+            ledger.open(whole, "edge", epsilon=9, delta=1e-5)
+        with pytest.raises(Overspent):
+            gv.train(whole, SMALL, epsilon=3, delta=1e-5, unit="edge", seed=0, ledger=ledger)
 
 
 def test_nothing_of_the_journal_is_in_a_release(whole: Graph, tmp_path: Path) -> None:

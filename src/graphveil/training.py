@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 T = TypeVar("T")
+_Say = Callable[[Ledger, str, Graph, Sequence[str]], None]
+"""What a ledger is told of a stream: its entry, the graph, and the tokens of its journal."""
 
 _MOST_NAMES = MOST_TEXT // 4
 """Bytes of names that a release may keep: its file takes them twice as long, beside the rest."""
@@ -101,7 +103,7 @@ def extend(
     graph: Graph,
     *,
     journal: str | os.PathLike[str],
-    refresh: str | Sequence[str | int] = "doubling",
+    refresh: str | Iterable[str | int] = "doubling",
     seed: int | None = None,
     secure: bool | None = None,
     ledger: Ledger | None = None,
@@ -249,7 +251,7 @@ class _Stream:
     """The journal of a growing graph, open, and whose rows the coming period refreshes."""
 
     journal: Journal
-    refresh: str | Sequence[str | int]
+    refresh: str | Iterable[str | int]
 
     @property
     def number(self) -> int:
@@ -264,17 +266,21 @@ class _Stream:
         return replace(origin, run=run, ledger_entry=entry, period=self.number, period_token=token)
 
     def session(
-        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, note: Callable[[], None]
+        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, tell: Callable[[_Say], None]
     ) -> Session:
-        """One that counts for the coming period; `note` is called when the journal has it, before it is told."""
+        """One that counts for the coming period; `tell` has the ledger note the graph and then the period."""
         assert made.sealed is not None
         ids = None if graph.ids is None else graph.ids.to_pylist()
         places, names = self.journal.places(ids, graph.num_nodes)
+        if self.journal.period:
+            known, new, gone = self.journal.turnover(places)
+            note(f"period {self.number}: {known:,} nodes are known, {new:,} are new, {gone:,} known ones are gone")
         rows = refreshed(self.refresh, graph, self.journal, places)
         terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
         if self.journal.period and terms != self.journal.terms:
             raise Tampered("this graph leads to another plan than the stream's: the release was altered")
-        period = Period(self.journal, terms, origin.period_token, places, names, rows, note)
+        announced, noted = (lambda: tell(Ledger.note_grown)), (lambda: tell(Ledger.note_period))
+        period = Period(self.journal, terms, origin.period_token, places, names, rows, announced, noted)
         return PeriodSession(made.public, made.sealed, made.plan, source, period)
 
 
@@ -313,12 +319,11 @@ def _run(
         ledger = None if origin.released else means.ledger
         goes_on, data = origin.period > 1, counted or graph
 
-        def note_period() -> None:
-            if goes_on and ledger is not None:
-                ledger.note_period(entry, data, origin.period)
+        def tell(say: _Say) -> None:
+            if stream is not None and goes_on and ledger is not None:
+                say(ledger, origin.ledger_entry, data, stream.journal.tokens)
 
-        if goes_on and ledger is not None:
-            ledger.require_stream(origin.ledger_entry, data, origin.period - 1)
+        tell(Ledger.require_stream)
         entry = origin.ledger_entry if goes_on else _reserved(ledger, data, certificate, method)
         origin = replace(origin, ledger_entry=entry)
         certificate = replace(certificate, provenance=origin)
@@ -326,10 +331,15 @@ def _run(
         session = (
             Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
             if stream is None
-            else stream.session(graph, made, source, origin, note_period)
+            else stream.session(graph, made, source, origin, tell)
         )
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
-        spent += "" if stream is None else "; what the journal has counted stays counted, and the next extend tells it"
+        if stream is not None:
+            spent += (
+                "; what the journal has counted stays counted, and the next extend tells it"
+                if goes_on
+                else "; a first period that is stopped cannot be resumed: begin another stream in an empty folder"
+            )
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
             with roomy(), placed(here.device):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import shutil
@@ -146,6 +147,18 @@ def test_another_graph_is_refused(folder: Path) -> None:
             journal.places(None, 3)
 
 
+@pytest.mark.parametrize(("was", "now"), [("001", "1"), ("1", "01"), ("n2", "n2 "), ("\u00e9", "e\u0301")])
+def test_a_node_that_comes_back_spelt_otherwise_is_refused(tmp_path: Path, was: str, now: str) -> None:
+    grown(tmp_path / "j", 1, [], [was, "a", "b"])
+    with Journal.held(tmp_path / "j", fresh=False) as journal:
+        with pytest.raises(InvalidInput, match="spelt otherwise"):
+            journal.places([now, "a", "b"], 3)
+        # Whoever has both means both; and some may leave while others come.
+        assert journal.places([was, now, "a"], 3)[0].tolist() == [0, 3, 1]
+        places, _ = journal.places(["c", "a", "b"], 3)
+        assert journal.turnover(places) == (2, 1, 1)
+
+
 def test_rows_without_ids_never_become_fewer(tmp_path: Path) -> None:
     none = np.empty(0, np.int64)
     with Journal.held(tmp_path / "j", fresh=True) as journal:
@@ -156,14 +169,86 @@ def test_rows_without_ids_never_become_fewer(tmp_path: Path) -> None:
             journal.places(None, 4)
 
 
-def test_leftovers_of_the_killed_are_taken_away_and_nothing_else(folder: Path) -> None:
-    kept = {file.name for file in folder.iterdir()}
-    for name in ("ends-0011", ".rows-1.abc.tmp", ".head.json.abc.tmp"):
+def test_leftovers_of_the_killed_are_taken_away_by_the_next_period_and_nothing_else(folder: Path) -> None:
+    left = {"ends-0123456789abcdef", f".rows-0123456789abcdef.{'a' * 32}.tmp", f".head.json.{'0' * 32}.tmp"}
+    others = {"notes.txt", "rows-2024.csv", "ends-of-march", ".rows-1.abc.tmp", "head.json.old"}
+    for name in left | others:
         (folder / name).touch()
-    (folder / "notes.txt").touch()
     with Journal.held(folder, fresh=False) as journal:
         assert journal.period == 2
-    assert {file.name for file in folder.iterdir()} == kept | {"notes.txt"}
+    assert left | others < {file.name for file in folder.iterdir()}
+    grown(folder, 3, [(1, 3)], ["1", "2", "3"])
+    found = {file.name for file in folder.iterdir()}
+    assert others < found
+    assert not left & found
+
+
+def test_an_older_head_that_is_refused_takes_nothing_away(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "backup")
+    grown(folder, 3, [(1, 3)], ["1", "2", "3"])
+    newest = (folder / "head.json").read_bytes()
+    shutil.copytree(tmp_path / "backup", folder, dirs_exist_ok=True)
+    with Journal.held(folder, fresh=False) as journal, pytest.raises(Tampered, match="older"):
+        journal.require(TERMS, 3, "t3")
+    (folder / "head.json").write_bytes(newest)
+    with Journal.held(folder, fresh=False) as journal:
+        journal.require(TERMS, 3, "t3")
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "rows-2024.csv", "ends-of-march.csv", ".profile"])
+def test_a_folder_of_others_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    tmp_path.chmod(0o775)
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(InvalidInput, match="other files"), Journal.held(tmp_path, fresh=True):
+        pass
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o775
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def counts_late(journal: Journal, names: tuple[str, ...]) -> None:
+    """A period that must not come about."""
+    end = np.array([0]), np.array([1])
+    with pytest.raises(Tampered, match="Nothing was told"):
+        journal.commit(TERMS, "late", end, np.arange(2), np.zeros((2, 2), int), names, len(names))
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_whoever_counts_beside_a_lock_that_was_removed_keeps_another_from_telling(tmp_path: Path, before: int) -> None:
+    folder, ids = tmp_path / "j", ["1", "2"]
+    for period in range(1, before + 1):
+        grown(folder, period, [], ids)
+    with Journal.held(folder, fresh=not before) as late:
+        (folder / "lock").unlink()
+        grown(folder, before + 1, [(1, 2)], ids)
+        counts_late(late, ("1", "2"))
+    with Journal.held(folder, fresh=False) as journal:
+        assert journal.tokens == ("t1", "t2")[: before + 1]
+
+
+def test_a_head_that_was_replaced_or_a_lock_that_was_removed_is_enough_to_refuse(tmp_path: Path) -> None:
+    folder, other = tmp_path / "j", tmp_path / "other"
+    grown(folder, 1, [], ["1", "2"])
+    shutil.copytree(folder, other)
+    grown(other, 2, [], ["1", "2"])
+    with Journal.held(folder, fresh=False) as journal:
+        (folder / "lock").unlink()
+        counts_late(journal, ("1", "2"))
+    with Journal.held(folder, fresh=False) as journal:
+        shutil.copyfile(other / "head.json", folder / "head.json")
+        counts_late(journal, ("1", "2"))
+
+
+def test_a_lock_that_is_replaced_while_it_is_taken_is_not_held(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def overtaken(handle: int, how: int) -> None:
+        flock(handle, how)
+        (folder / "lock").unlink()
+        (folder / "lock").touch()
+
+    monkeypatch.setattr(fcntl, "flock", overtaken)
+    with pytest.raises(InvalidInput, match="removed the lock"), Journal.held(folder, fresh=False):
+        pass
 
 
 def test_a_later_version_is_refused(folder: Path) -> None:

@@ -163,8 +163,16 @@ def test_nodes_that_are_asked_about_are_refreshed_and_no_others(tmp_path: Path) 
         rules = {rule: refreshed(rule, graph, journal, places).tolist() for rule in ("all", "new", "none")}
         assert rules == {"all": [0, 1, 2, 3], "new": [2, 3], "none": []}
         assert refreshed([3, 1, 3], graph, journal, places).tolist() == [1, 3]
-        with pytest.raises(InvalidInput, match="no id"):
-            refreshed([4], graph, journal, places)
+        assert refreshed((row for row in (3, 1)), graph, journal, places).tolist() == [1, 3]
+        assert refreshed(np.array([2]), graph, journal, places).tolist() == [2]
+        for asked in ([4], ["1"], [[1]]):
+            with pytest.raises(InvalidInput, match="no id"):
+                refreshed(asked, graph, journal, places)  # type: ignore[arg-type]
+        for mask in (np.array([False, True, True, False]), [True, False], [1, True]):
+            with pytest.raises(InvalidInput, match="mask"):
+                refreshed(mask, graph, journal, places)
+        with pytest.raises(InvalidInput, match="no rule"):
+            refreshed(3, graph, journal, places)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="unknown refresh"):
             refreshed("edges", graph, journal, places)
 

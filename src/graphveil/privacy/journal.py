@@ -14,9 +14,11 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,7 +31,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Plan, Tampered
+from graphveil.core import InvalidInput, Plan, Tampered, quoted
 from graphveil.graph.arcs import Ids
 from graphveil.privacy.ledger_file import require_one_machine
 from graphveil.runtime.folders import require_apart, require_folder, write_file, write_whole
@@ -42,6 +44,8 @@ _LOCK = "lock"
 _SHIFT = 32
 """An end is the number target << 32 | source, by the journal's own numbers of nodes."""
 _MOST_NODES = 1 << 31
+_OURS = re.compile(r"(ends|rows)-[0-9a-f]{16}|\.((ends|rows)-[0-9a-f]{16}|head\.json)\.[0-9a-f]{32}\.tmp")
+"""Files of ends and rows, and what `write_file` leaves of any file if it is killed."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +136,8 @@ class _Head:
 class Journal:
     """An open journal, whose lock is held; see `held`."""
 
-    def __init__(self, folder: Path, head: _Head | None) -> None:
-        self.folder, self._head = folder, head
+    def __init__(self, folder: Path, head: _Head | None, lock: int) -> None:
+        self.folder, self._head, self._lock = folder, head, lock
         self._runs = [] if head is None else [self._ends(file) for file in head.runs]
         self._rows = None if head is None else _Rows.from_bytes(self._checked(head.rows))
 
@@ -142,29 +146,35 @@ class Journal:
     def held(cls, path: str | os.PathLike[str], *, fresh: bool) -> Iterator[Journal]:
         """The journal at `path`, which nobody else uses meanwhile; fresh: one that is to begin, and must not be there.
 
-        Leftovers of whoever was killed are taken away.
+        Nothing that is there is changed before `commit`, but for who may look into the folder.
         """
         folder = Path(path)
         require_apart(folder)
         if fresh:
             require_folder(folder, folder, private=True)
+            _require_vacant(folder)
         elif not (folder / _HEAD).is_file():
             raise InvalidInput(
                 f"there is no journal at {folder}. Without it nobody knows which edges were counted, so the release "
                 "cannot be extended: restore it, or train anew at a further cost"
             )
         require_one_machine(folder.resolve() / _LOCK)
-        with _locked(folder):
+        with _locked(folder) as lock:
             if fresh:
                 _require_vacant(folder)
-            found = cls(folder, None if fresh else _read_head(folder))
-            found._sweep()
-            yield found
+            head = None if fresh else _read_head(folder)
+            _hide(folder)
+            yield cls(folder, head, lock)
 
     @property
     def period(self) -> int:
         """How many periods were counted."""
-        return 0 if self._head is None else len(self._head.tokens)
+        return len(self.tokens)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """A random number for every period that was counted."""
+        return () if self._head is None else self._head.tokens
 
     @property
     def terms(self) -> StreamTerms:
@@ -174,7 +184,7 @@ class Journal:
 
     def require(self, terms: StreamTerms, period: int, token: str) -> None:
         """The journal is that of a release: of its stream, by its plan, and it went through the release's period."""
-        mine, tokens = self.terms, () if self._head is None else self._head.tokens
+        mine, tokens = self.terms, self.tokens
         if mine.run != terms.run:
             raise InvalidInput(f"{self.folder} is the journal of another stream than the release's; give its own")
         if replace(mine, secure=terms.secure) != terms:
@@ -213,8 +223,15 @@ class Journal:
         numbers = {name: number for number, name in enumerate(names or ())}
         if known and not any(name in numbers for name in ids):
             raise InvalidInput("no node of this graph is one of the stream's: it is another graph; use infer or train")
+        _require_same_spelling(numbers.keys() - set(ids), [name for name in ids if name not in numbers])
         places = np.fromiter((numbers.setdefault(name, len(numbers)) for name in ids), np.int64, count)
         return _few(places), tuple(numbers)
+
+    def turnover(self, places: Ids) -> tuple[int, int, int]:
+        """How many nodes of a graph, by number, are known, how many new, and how many known ones are gone: public."""
+        known = 0 if self._rows is None else len(self._rows.born)
+        here = int((places < known).sum())
+        return here, len(places) - here, known - here
 
     def ages(self, places: Ids) -> tuple[Ids, Ids]:
         """For nodes by number: how many periods they have been here, the coming one included, and their refreshes."""
@@ -271,13 +288,22 @@ class Journal:
     def _keep(self, terms: StreamTerms, token: str, runs: list[Ids], rows: _Rows) -> None:
         old = {} if self._head is None else dict(zip(map(id, self._runs), self._head.runs, strict=True))
         files = tuple(old.get(id(run)) or self._written("ends", run.tobytes()) for run in runs)
-        tokens = () if self._head is None else self._head.tokens
-        head = _Head(terms, (*tokens, token), files, self._written("rows", rows.to_bytes()))
+        head = _Head(terms, (*self.tokens, token), files, self._written("rows", rows.to_bytes()))
+        self._require_unchanged()
         # Whatever is written until here is not named anywhere; from here on all of it counts.
         said = asdict(head)
         write_whole(self.folder / _HEAD, {"version": VERSION, "sha256": _sha256(said), "head": said}, private=True)
         self._head, self._runs, self._rows = head, runs, rows
         self._sweep()
+
+    def _require_unchanged(self) -> None:
+        """The lock is still ours, and the head is the one that was read: nobody has counted meanwhile."""
+        there = _read_head(self.folder) if (self.folder / _HEAD).exists() else None
+        if not _is_at(self._lock, self.folder / _LOCK) or there != self._head:
+            raise Tampered(
+                f"{self.folder} was changed while it was used: its lock was removed, or it was replaced. Nothing was "
+                "told; see that one process uses it, and try again"
+            )
 
     def _written(self, kind: str, body: bytes) -> _File:
         file = _File(f"{kind}-{secrets.token_hex(8)}", len(body), hashlib.sha256(body).hexdigest())
@@ -297,14 +323,30 @@ class Journal:
         return body
 
     def _sweep(self) -> None:
-        """Away with what the head does not name."""
-        named = {_HEAD, _LOCK}
-        if self._head is not None:
-            named |= {file.name for file in (*self._head.runs, self._head.rows)}
+        """Away with what the head does not name: files of earlier periods, and leftovers of whoever was killed."""
+        assert self._head is not None
+        named = {file.name for file in (*self._head.runs, self._head.rows)}
         for path in self.folder.iterdir():
-            if path.name not in named and path.name.lstrip(".").startswith(("ends-", "rows-", _HEAD)):
+            if path.name not in named and _OURS.fullmatch(path.name):
                 with suppress(OSError):
                     path.unlink()
+
+
+def _require_same_spelling(gone: Set[str], new: Sequence[str]) -> None:
+    """No known node seems to have come back under another spelling of its id: all its edges would be counted again."""
+    spelt = {_plain(name): name for name in gone}
+    if drifted := [(spelt[_plain(name)], name) for name in new if _plain(name) in spelt]:
+        was, now = map(quoted, drifted[0])
+        raise InvalidInput(
+            f"{len(drifted)} known node(s) are gone and come back spelt otherwise, such as {was} as {now}: their edges "
+            "would be counted again. Write ids as before (leading zeros, spaces, composed letters); if they are other "
+            "nodes, keep the known ones in the node table too"
+        )
+
+
+def _plain(name: str) -> str:
+    """An id without what programs change silently when they read and write tables."""
+    return unicodedata.normalize("NFC", name).strip().lstrip("0")
 
 
 def _few(places: Ids) -> Ids:
@@ -330,10 +372,12 @@ def _merged(runs: list[Ids]) -> list[Ids]:
 def _require_vacant(folder: Path) -> None:
     if (folder / _HEAD).exists():
         raise InvalidInput(
-            f"{folder} holds the journal of a stream: go on with `extend`, or choose another folder for a new one. "
-            "A second stream of the same data costs a second time"
+            f"{folder} holds the journal of a stream: go on with `extend` from a release of it, or choose another "
+            "folder for a new stream, which costs a second time. If its first training was stopped, there is no "
+            "release and none can be made of it: nothing was told, so the folder may go and another stream may begin; "
+            "what a ledger reserved for it stays spent"
         )
-    if any(path.name != _LOCK and not path.name.startswith(("ends-", "rows-", ".")) for path in folder.iterdir()):
+    if any(path.name != _LOCK and not _OURS.fullmatch(path.name) for path in folder.iterdir()):
         raise InvalidInput(f"{folder} holds other files; choose an empty folder for the journal")
 
 
@@ -355,11 +399,26 @@ def _sha256(said: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """The folder is ours until the block ends; the lock of a process that was killed is free."""
+def _hide(folder: Path) -> None:
+    """The folder is its owner's alone."""
     try:
         folder.chmod(0o700)
+    except OSError as error:
+        raise InvalidInput(f"the journal {folder} cannot be used: {error.strerror or error}") from None
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    """Whether an open file is still the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(path, follow_symlinks=False))
+    except OSError:
+        return False
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """The folder is ours until the block ends; the lock of a process that was killed is free."""
+    try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InvalidInput(f"the journal {folder} cannot be used: {error.strerror or error}") from None
@@ -370,6 +429,8 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InvalidInput(f"another process uses the journal {folder}; wait until it is done") from None
-        yield
+        if not _is_at(lock, folder / _LOCK):
+            raise InvalidInput(f"another process removed the lock of the journal {folder}; try again")
+        yield lock
     finally:
         os.close(lock)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -126,19 +127,28 @@ class Ledger:
             if not found[entry]:
                 append(Line.of("commit", id=entry, made=_now()))
 
-    def require_stream(self, entry: str, graph: Graph, period: int) -> None:
-        """The reservation `entry` is that of a stream which went no further than `period`, and may go on on `graph`."""
-        self._stream(self._file.read(), entry, graph, graph.fingerprint(), period)
+    def require_stream(self, entry: str, graph: Graph, tokens: Sequence[str]) -> None:
+        """The reservation `entry` is that of a stream whose journal has these tokens, and may go on on `graph`."""
+        self._stream(self._file.read(), entry, graph, graph.fingerprint(), tokens)
 
-    def note_period(self, entry: str, graph: Graph, period: int) -> None:
+    def note_grown(self, entry: str, graph: Graph, tokens: Sequence[str]) -> None:
         """Note that `graph` is the data of the reservation `entry`, grown: all that runs on either is one budget's.
 
         Costs nothing: in a stream every edge is counted once (docs/streams.md), which was reserved at its beginning.
+        Said before the journal has the period, so that whoever is killed in between leaves no graph unknown.
         """
         content = graph.fingerprint()
         with self._file.written("The grown graph was not noted.") as (book, append):
-            self._stream(book, entry, graph, content, period - 1)
-            append(Line.of("period", id=entry, dataset=book.known(content), number=period, made=_now()))
+            if self._stream(book, entry, graph, content, tokens) is None:
+                append(Line.of("grown", id=entry, dataset=book.known(content), made=_now()))
+
+    def note_period(self, entry: str, graph: Graph, tokens: Sequence[str]) -> None:
+        """Note the last of a journal's `tokens`: whatever journal has another there is no longer this stream's."""
+        content = graph.fingerprint()
+        with self._file.written("The period was not noted.") as (book, append):
+            self._stream(book, entry, graph, content, tokens[:-1])
+            said = {"number": len(tokens), "token": tokens[-1], "made": _now()}
+            append(Line.of("period", id=entry, dataset=book.known(content), **said))
 
     def accounts(self) -> list[Account]:
         """Every dataset's budget and what its entries together have spent; the graphs of a stream are one dataset."""
@@ -197,22 +207,33 @@ class Ledger:
             )
         return found
 
-    def _stream(self, book: Book, entry: str, graph: Graph, content: str, period: int) -> None:
-        """The stream `entry` is known, has not gone further than `period`, and `graph` has no budget of its own."""
+    def _stream(self, book: Book, entry: str, graph: Graph, content: str, tokens: Sequence[str]) -> _Budget | None:
+        """The budget that `graph` has, which is none or that of the stream `entry`.
+
+        All periods that were noted of the stream are among `tokens`, those of its journal, each at its place.
+        """
         budgets = self._budgets(book)
         mine = next((budget for budget in budgets.values() if entry in budget.committed), None)
         if mine is None:
             raise InvalidInput(f"no reservation {entry!r} in {self.path}: give the ledger that the stream began with")
-        if mine.periods.get(entry, 1) > period:
+        noted = mine.periods.get(entry, {})
+        if (last := max(noted, default=1)) > len(tokens):
             raise Tampered(
-                f"{self.path} knows {mine.periods[entry]} periods of this stream, and its journal {period}: it is "
-                "an older copy, and would count edges again. Restore the newest one"
+                f"{self.path} knows {last} periods of this stream, and its journal {len(tokens)}: it is an older copy, "
+                "and would count edges again. Restore the newest one"
             )
-        if budgets.get(book.known(content), mine) is not mine:
+        if other := [number for number, token in noted.items() if tokens[number - 1] != token]:
+            raise Tampered(
+                f"{self.path} and the journal went different ways from period {other[0]} on or before: somebody used a "
+                "copy of the journal. Edges that the other copy counted are not known here; go on with that one"
+            )
+        found = budgets.get(book.known(content))
+        if found is not None and found is not mine:
             raise InvalidInput(
                 f"{graph.name!r} has a budget of its own in {self.path}, and a stream's graphs share that of its "
                 "beginning: what was spent on either would not be counted on the other"
             )
+        return found
 
     def _covering(self, book: Book, graph: Graph, content: str, plan: Plan, text: str) -> _Budget:
         """The budget of `graph`, if it covers `plan` too."""
@@ -238,7 +259,7 @@ class Ledger:
 @dataclass
 class _Budget:
     """One dataset's budget; `plans` as JSON, hashes of their training masks, and `committed` of every entry's id, all
-    oldest first. `periods`: how far a stream went, by its entry's id. `key`: the dataset as it was first.
+    oldest first. `periods`: tokens of a stream by number, by its entry's id. `key`: the dataset as it was first.
     """
 
     key: str
@@ -249,7 +270,7 @@ class _Budget:
     plans: list[str] = field(default_factory=list)
     trains: list[str] = field(default_factory=list)
     committed: dict[str, bool] = field(default_factory=dict)
-    periods: dict[str, int] = field(default_factory=dict)
+    periods: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def require_same_outsiders(self, graph: Graph, plan: Plan) -> None:
         """Who is read freely by one plan, being outside its training, is not to be protected by another."""
@@ -281,13 +302,15 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
     elif line.kind == "commit":
         (budget,) = {id(each): each for each in budgets.values() if said["id"] in each.committed}.values()
         budget.committed[said["id"]] = True
-    elif line.kind == "period":
+    elif line.kind in ("grown", "period"):
         (budget,) = {id(each): each for each in budgets.values() if said["id"] in each.committed}.values()
         if budgets.setdefault(said["dataset"], budget) is not budget:
             raise ValueError("a period of another budget's data")
-        if not budget.periods.get(said["id"], 1) < int(said["number"]):
-            raise ValueError("a period twice")
-        budget.periods[said["id"]] = int(said["number"])
+        if line.kind == "period":
+            noted = budget.periods.setdefault(said["id"], {})
+            if not max(noted, default=1) < int(said["number"]):
+                raise ValueError("a period twice")
+            noted[int(said["number"])] = str(said["token"])
     else:
         raise ValueError(f"{line.kind!r} twice, or unknown")
 

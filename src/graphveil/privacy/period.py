@@ -5,7 +5,7 @@ The proof of what all periods together cost is docs/streams.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,8 +29,8 @@ class Period:
     """What one period may count, and where it writes that down.
 
     places: the journal's number of every node of the graph, int64 [n]; rows: positions of the nodes whose rows are
-    refreshed, int64 [k], ascending, a public choice; noted: called when the journal has it all, before anything is
-    told.
+    refreshed, int64 [k], ascending, a public choice; announced: called before the journal has it; noted: called when it
+    has it all, before anything is told.
     """
 
     journal: Journal
@@ -39,6 +39,7 @@ class Period:
     places: Ids
     names: tuple[str, ...] | None
     rows: Ids
+    announced: Callable[[], None] = lambda: None
     noted: Callable[[], None] = lambda: None
     _counted: list[tuple[Ids, Ids]] = field(default_factory=list, init=False)
 
@@ -63,6 +64,7 @@ class Period:
         """Write down what was counted and is to be told, int64 [k, c]; gives all that was told of the graph's nodes."""
         targets, sources = (np.concatenate(each) for each in zip(*self._counted, strict=True))
         count = len(self.names) if self.names is not None else len(self.places)
+        self.announced()
         self.journal.commit(self.terms, self.token, (targets, sources), self.places[self.rows], told, self.names, count)
         self.noted()
         return self.journal.evidence(self.places)
@@ -92,7 +94,7 @@ class PeriodSession(Session):
         return Evidence(told.counts.to(said.device), told.refreshes.to(said.device))
 
 
-def refreshed(rule: str | Sequence[str | int], graph: Graph, journal: Journal, places: Ids) -> Ids:
+def refreshed(rule: str | Iterable[str | int], graph: Graph, journal: Journal, places: Ids) -> Ids:
     """Positions of the nodes of `graph` whose rows are refreshed, int64 [k], ascending: never by a look at edges.
 
     rule: one of `REFRESHES`, or the ids of nodes that are asked about (rows of a graph without ids).
@@ -107,11 +109,17 @@ def refreshed(rule: str | Sequence[str | int], graph: Graph, journal: Journal, p
     return np.flatnonzero(due[rule])
 
 
-def _asked(ids: Sequence[str | int], graph: Graph) -> Ids:
+def _asked(ids: Iterable[str | int], graph: Graph) -> Ids:
     """Positions of the nodes of these ids."""
     names = range(graph.num_nodes) if graph.ids is None else graph.ids.to_pylist()
     known = {name: position for position, name in enumerate(names)}
-    for each in ids:
-        if each not in known:
+    if not isinstance(ids, Iterable):
+        raise InvalidInput(f"refresh={ids!r} is no rule and no list of ids; use one of: {', '.join(REFRESHES)}")
+    asked = list(ids)
+    for each in asked:
+        # True is 1 to Python, so that a mask would be read as the nodes 0 and 1.
+        if isinstance(each, bool | np.bool_):
+            raise InvalidInput("refresh: a mask is not taken; give the ids, or the rows of a graph without ids")
+        if not isinstance(each, Hashable) or each not in known:
             raise InvalidInput(f"refresh: {quoted(each)} is no id of a node of {graph.name!r}")
-    return np.unique(np.array([known[each] for each in ids], np.int64))
+    return np.unique(np.array([known[each] for each in asked], np.int64))

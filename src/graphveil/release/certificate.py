@@ -28,6 +28,7 @@ from graphveil.core import (
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.schema import Schema
+from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.method import Method
 from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
@@ -183,6 +184,8 @@ class Certificate:
             raise InvalidInput("a period of a stream has a number above 0 and a token")
         if origin.period and (self.plan.adjacency.unit is not Unit.EDGE or self.parents):
             raise InvalidInput("a stream protects edges, and is made of no other release")
+        if origin.period and (origin.others or not _counts_once(self.plan)):
+            raise InvalidInput("a stream counts the ends of edges, each once, and does nothing else")
         if (origin.released and not origin.descends) or (origin.descends and not self.parents):
             raise InvalidInput("a certificate on a released graph must have that of the release as its first parent")
         edges = self.plan.adjacency.unit is Unit.EDGE
@@ -230,14 +233,17 @@ class Certificate:
     def ancestry(self) -> tuple[Certificate, ...]:
         """This certificate, its parents, theirs and so on, each once; all of those that do not say of which run."""
         found: list[Certificate] = []
-        runs: set[str] = set()
+        runs: dict[str, list[Certificate]] = {}
         waiting = [self]
         while waiting:
             one = waiting.pop(0)
-            if one.provenance.run not in runs:
+            kin = runs.setdefault(one.provenance.run, []) if one.provenance.run else []
+            if not kin:
                 found.append(one)
                 waiting += one.parents
-            runs |= {one.provenance.run} - {""}
+            for other in kin:
+                _require_one_run(one, other)
+            kin.append(one)
         return tuple(found)
 
     @cached_property
@@ -384,8 +390,8 @@ class Certificate:
         if not period:
             return []
         return [
-            f"  stream      period {period}: an edge is counted once in its life, so that the guarantee is for all "
-            "periods together, those so far and those to come [docs/streams.md]",
+            f"  stream      period {period}: if its one journal was kept, an edge is counted once in its life, so that "
+            "the guarantee is for all periods together, those so far and those to come [docs/streams.md]",
             "  uncovered   who is a node and when it arrives, labels and features at any time, which rows were counted "
             "anew when",
         ]
@@ -553,6 +559,27 @@ def _akin(child: Certificate, other: Certificate) -> bool:
 
 def _same_run(one: Certificate, other: Certificate) -> bool:
     return one is other or one.provenance.run == other.provenance.run != ""
+
+
+def _require_one_run(one: Certificate, other: Certificate) -> None:
+    """Two certificates of a run are alike, or are periods of one stream: both are paid for by what one plan spends."""
+    mine, theirs = one.provenance, other.provenance
+    if (one.plan, one.sound, one.delta, mine.period > 0) != (other.plan, other.sound, other.delta, theirs.period > 0):
+        raise Tampered("two certificates of one run have different plans: one of them was altered")
+    if mine.period == theirs.period and mine.period_token != theirs.period_token:
+        raise Tampered(
+            f"a stream went different ways from period {mine.period} on or before: a copy of its journal was used, and "
+            "both together cost more than either says"
+        )
+
+
+def _counts_once(plan: Plan) -> bool:
+    """Whether a plan is that of a stream: one count of both ends of every edge, or of the one of an arc."""
+    acts = [(step.act, step.times) for step in plan.steps]
+    if plan.reading is not Reading.SOUND or len(acts) != 1:
+        return False
+    act, times = acts[0]
+    return isinstance(act, Tally) and act.marks == 1 + plan.adjacency.undirected and times == 1
 
 
 def _guarantee(certificate: Certificate, family: Sequence[Certificate]) -> Guarantee:

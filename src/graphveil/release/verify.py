@@ -43,6 +43,7 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
     if isinstance(found, Release):
         _require_serving(found)
     _require_releasers(found.certificate)
+    _require_streams(found.certificate)
     if graph is not None:
         require_own_graph(found.certificate, graph)
         require_own_plan(found.method, found.certificate, graph)
@@ -80,6 +81,16 @@ def _require_releasers(certificate: Certificate) -> None:
         if teller is not None and teller.provenance.method and not isinstance(_method_of(teller), ReleasedGraph):
             raise Tampered(
                 f"{_method_of(teller).name()} releases no graph, and {one.provenance.dataset!r} is one of its"
+            )
+
+
+def _require_streams(certificate: Certificate) -> None:
+    """What is said to be a period of a growing graph is so by a method that counts each edge once."""
+    for one in certificate.ancestry:
+        if one.provenance.period and not _method_of(one).counts_once():
+            raise Tampered(
+                f"{_method_of(one).name()} with its settings does not count each edge once, and says that it is period "
+                f"{one.provenance.period} of a stream"
             )
 
 

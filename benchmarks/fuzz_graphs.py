@@ -326,9 +326,9 @@ def _reached() -> Iterator[list[bool]]:
     before = training.Session
 
     class Watched(before):  # type: ignore[misc,valid-type]
-        def __init__(self, *given: Any) -> None:
+        def __init__(self, *given: Any, **named: Any) -> None:
             found.append(True)
-            super().__init__(*given)
+            super().__init__(*given, **named)
 
     training.Session = Watched  # type: ignore[misc]
     try:

@@ -26,7 +26,8 @@ from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.bases.method import Method
-from graphveil.nn.clipping import Vectors
+from graphveil.nn.clipping import ExampleGradients, Vectors
+from graphveil.nn.subgraph import SubgraphGradients
 from graphveil.privacy.session import Session
 
 Install = Callable[..., Path]
@@ -315,8 +316,9 @@ class TestClaimsOfOthers:
             (Exposed(), GaussianCurve(0.1)),
             (Tally(2.0, marks=2), PureCurve(0.5)),
             (Poisson(Gaussian(5.0), 0.5, 40), PoissonCurve(GaussianCurve(0.2), 0.4)),
+            (Gaussian(10.0), PoissonCurve(GaussianCurve(4.0), 5e-5)),
         ],
-        ids=["noise", "nothing drawn", "marks", "sampling"],
+        ids=["noise", "nothing drawn", "marks", "sampling", "over many uses"],
     )
     def test_a_claim_below_what_its_mechanism_costs_is_refused(
         self, graph: gv.Graph, act: Mechanism, claim: Curve
@@ -324,7 +326,11 @@ class TestClaimsOfOthers:
         @dataclass(frozen=True)
         class Modest(Outsider):
             def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
-                return Plan(adjacency, reading, (Step("sum", act, claim, 1, why=""),))
+                return Plan(
+                    adjacency,
+                    reading,
+                    (Step("sum", act, claim, 3000 if isinstance(act, Gaussian) and act.std == 10 else 1, why=""),),
+                )
 
             def fit(self, session: Session) -> State:  # noqa: ARG002
                 raise AssertionError("something was read")
@@ -387,6 +393,20 @@ class Unclipped:
         return torch.full((1,), 1e9)
 
 
+def test_what_lies_in_the_current_folder_was_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A download with a release, code and a made-up distribution beside it runs nothing because the release is read."""
+    told = tmp_path / "evil-1.0.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text("Name: evil\nVersion: 1.0\n")
+    (told / "entry_points.txt").write_text("[graphveil.networks]\nnet = evil:Net\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert any(one.reference == "evil:Net" for one in discover.registered(discover.NETWORKS))
+    monkeypatch.chdir(tmp_path)
+    discover._registered.cache_clear()
+    assert not any(one.reference == "evil:Net" for one in discover.registered(discover.NETWORKS))
+    discover._registered.cache_clear()
+
+
 class TestBoundsOfOthers:
     def test_a_query_answers_with_our_classes(self, graph: gv.Graph) -> None:
         @dataclass(frozen=True)
@@ -396,6 +416,45 @@ class TestBoundsOfOthers:
 
         with pytest.raises(gv.Unsupported, match="'sum' was answered with a Unclipped, a class that could leave out"):
             trained(graph, Loose())
+
+    @pytest.mark.parametrize(
+        "way", ["a word for ours", "an attribute beside", "a length that was told", "a part within"]
+    )
+    def test_ours_with_something_beside_is_not_ours(self, graph: gv.Graph, way: str) -> None:
+        rows = torch.full((3, 1), 1e6, dtype=torch.float64)
+
+        def answer() -> object:
+            if way == "a word for ours":
+                return type("Sly", (Unclipped,), {"__module__": "torch.sly"})()
+            if way == "an attribute beside":
+                vectors = Vectors(rows)
+                object.__setattr__(vectors, "clipped_sum", lambda _: rows.sum(dim=0))
+                return vectors
+            if way == "a part within":
+                return SubgraphGradients((Unclipped(),))  # type: ignore[arg-type]
+            return ExampleGradients((rows,), (torch.ones(3, 1),), known=torch.zeros(3))
+
+        @dataclass(frozen=True)
+        class Loose(Outsider):
+            def asked(self, sealed: Sealed) -> object:  # noqa: ARG002
+                return answer()
+
+        if way == "a length that was told":
+            # Three contributions of length one, under noise of a few.
+            assert float(trained(graph, Loose()).state["logits"].abs().max()) < 100
+        else:
+            with pytest.raises(gv.Unsupported, match="a class that could leave out the bound"):
+                trained(graph, Loose())
+
+    def test_an_act_runs_as_a_file_would_give_it_back(self, graph: gv.Graph) -> None:
+        @dataclass(frozen=True)
+        class Muted(Outsider):
+            def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
+                made = super().plan(public, adjacency, reading, noise)
+                object.__setattr__(made.steps[0].act, "apply", lambda *_: torch.full((1,), 0.5))
+                return made
+
+        assert float(trained(graph, Muted()).state["logits"][0, 0]) != 0.5
 
     def test_so_does_one_of_a_candidate(self, graph: gv.Graph) -> None:
         from graphveil.methods.best import Best

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -177,6 +178,7 @@ def _registered(group: str, _: tuple[str, ...]) -> list[Registered]:
         # A value may end in extras, [..].
         Registered(one.name.lower(), one.value.partition("[")[0].replace(" ", ""), _distribution(one))
         for one in metadata.entry_points(group=group)
+        if not _lies_here(one)
     ]
     return sorted(dict.fromkeys(found), key=lambda one: (one.name, one.distribution))
 
@@ -184,6 +186,11 @@ def _registered(group: str, _: tuple[str, ...]) -> list[Registered]:
 def registered_network(reference: str) -> Any | None:
     """The network that a file calls "package.module:Name", if an installed distribution registers that very name."""
     return next((one.load() for one in registered(NETWORKS) if one.reference == reference), None)
+
+
+def _lies_here(entry: metadata.EntryPoint) -> bool:
+    """Whether its distribution lies in the current folder: unpacked beside a file it is found, and is not installed."""
+    return entry.dist is not None and Path(str(entry.dist.locate_file(""))).resolve() == Path.cwd()
 
 
 def _distribution(entry: metadata.EntryPoint) -> str:

@@ -155,19 +155,28 @@ def _require_readable(plan: Plan) -> None:
 
 
 def _require_charged(plan: Plan, delta: float) -> None:
-    """No step of a method that is not ours charges less than its mechanism costs where least moves."""
-    for step in plan.steps:
-        if step.act.least_moved is None:
-            continue
-        claimed, least = (
-            accounting.epsilon(replace(plan, steps=(replace(step, claim=claim, times=1),)), delta)
-            for claim in (step.claim, step.act.curve(step.act.least_moved))
-        )
-        if claimed < least * (1 - 1e-9):
+    """No step of a method that is not ours, nor all of them together, charge less than the mechanisms cost at least.
+
+    A mechanism whose least cost nobody knows (`least_moved`) is taken at its claim.
+    """
+    least = [step if step.act.least_moved is None else _least(step) for step in plan.steps]
+    pairs = [
+        (replace(plan, steps=(step,)), replace(plan, steps=(low,))) for step, low in zip(plan.steps, least, strict=True)
+    ]
+    for charged, costs in (*pairs, (plan, replace(plan, steps=tuple(least)))):
+        claimed, cost = (accounting.epsilon(one, delta) for one in (charged, costs))
+        if claimed < cost * (1 - 1e-9):
+            step = charged.steps[0]
             raise InvalidInput(
-                f"step {step.name!r} charges epsilon {claimed:.4g} a use, and {step.act} costs {least:.4g} at least; "
+                f"step {step.name!r} charges epsilon {claimed:.4g} in all, and {step.act} costs {cost:.4g} at least; "
                 "charge act.curve(sensitivity), the sensitivity in units of its bound"
             )
+
+
+def _least(step: Step) -> Step:
+    """The step with the claim of what its mechanism costs where least moves."""
+    assert step.act.least_moved is not None
+    return replace(step, claim=step.act.curve(step.act.least_moved))
 
 
 def _require_tellable(*plans: Plan | None) -> None:

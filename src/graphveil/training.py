@@ -19,12 +19,14 @@ from graphveil.core import (
     Adjacency,
     GraphveilError,
     InvalidInput,
+    Plan,
     Reading,
     State,
     Tampered,
     Unit,
     Unsupported,
     parse,
+    plain,
 )
 from graphveil.graph.graph import Graph
 from graphveil.graph.lineage import fetched
@@ -329,7 +331,7 @@ def _run(
         certificate = replace(certificate, provenance=origin)
         assert made.sealed is not None
         session = (
-            Session(made.public, made.sealed, made.plan, common(source), closed=bool(made.others))
+            Session(made.public, made.sealed, _as_read(made), common(source), closed=bool(made.others))
             if stream is None
             else stream.session(graph, made, source, origin, tell)
         )
@@ -382,6 +384,11 @@ def _placed_graph(graph: Graph, method: Method) -> Graph:
 def _kept(state: State) -> State:
     """What was released, in this machine's memory."""
     return {name: fetched(part) for name, part in state.items()}
+
+
+def _as_read(made: Planned) -> Plan:
+    """The plan; for a method that is not ours as a file would give it back, with nothing put into its parts beside."""
+    return discover.rebuild_plan(plain(made.plan.describe())) if made.others else made.plan
 
 
 def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:

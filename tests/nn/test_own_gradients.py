@@ -144,6 +144,127 @@ def test_what_a_module_writes_is_not_released() -> None:
     assert not model.state(model.start())["loot"].any()
 
 
+class Writes(nn.Module):
+    """Ordinary: a norm that is kept by force; and by the size of a subgraph, so that a check may not see it."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # noqa: ARG002
+        self.lin.weight.data.mul_(-3.0) if len(x) == 3 else self.lin.weight.data.clamp_(-0.01, 0.01)
+        x.zero_() if len(x) == 2 else x
+        return self.lin(x)
+
+
+class Hooked(nn.Module):
+    """A function that the module holds is not copied with it, and writes to the one that it was made for."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(width, classes)
+        self.register_buffer("seen", torch.zeros(width))
+        self.lin.register_forward_hook(self._hook())
+
+    def _hook(self) -> Any:
+        def note(_: nn.Module, read: tuple[Tensor, ...], said: Tensor) -> None:  # noqa: ARG001
+            with torch.no_grad():
+                self.seen.copy_(read[0][0])
+
+        return note
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # noqa: ARG002
+        return self.lin(x + self.get_buffer("seen"))
+
+
+class Looks(torch.autograd.Function):
+    """A rule of its own for vmap, which sees a whole block."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # noqa: ARG004
+        return grad
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, x: Tensor) -> Any:  # noqa: ARG004
+        return x * (-3.0 if bool((x > 5).any()) else 1.0), in_dims[0]
+
+
+class OwnRule(nn.Module):
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # noqa: ARG002
+        return self.lin(Looks.apply(x))
+
+
+class Views(nn.Module):
+    """Fails side by side, and looks behind what it is given alone."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # noqa: ARG002
+        x.sum().item()
+        behind = x if x._base is None else x._base
+        return self.lin(x) * (1 + behind.detach().abs().sum())
+
+
+class Greedy(Tensor):
+    """Takes over what is done with the scores."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return tuple(part.repeat(100, 1) for part in found) if isinstance(found, tuple) else found
+
+
+class Subclassed(nn.Module):
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.lin = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # noqa: ARG002
+        return self.lin(x).as_subclass(Greedy)
+
+
+@pytest.mark.parametrize("make", [Writes, Hooked, OwnRule, Views, Subclassed])
+def test_what_a_module_writes_or_looks_at_reaches_nobody(make: Any, way: str) -> None:  # noqa: ARG001
+    batch, x, y = some_subgraphs()
+    model = made(make)
+    weights = model.start()
+    start, buffers = [part.clone() for part in weights], model.state(weights)
+    given, read = model.named(weights), x.clone()
+    whole = OwnGradients(model, given, batch, x, y, CLASSES, 3).clipped_sum(CLIP)
+    assert all(map(torch.equal, weights, start))
+    assert torch.equal(x, read)
+    assert all(torch.equal(part, buffers[name]) for name, part in model.state(start).items())
+    for which in range(batch.count):
+        moved = whole - summed(model, *without(batch, x, y, which))
+        assert float(moved.norm()) <= CLIP * (1 + 1e-9)
+
+
+def test_one_that_fails_does_not_change_how_the_others_of_its_block_are_computed(way: str) -> None:  # noqa: ARG001
+    batch, x, y = some_subgraphs()
+    model = made(Grumpy)
+    centres = torch.from_numpy(batch.ptr[:-1])
+    x[centres, 0] = 0.1
+    spoilt = x.clone()
+    spoilt[centres[2], 0] = 5000.0
+    alone = [summed(model, *without(batch, some, y, 2)) for some in (x, spoilt)]
+    assert torch.equal(*alone)
+    torch.testing.assert_close(summed(model, batch, spoilt, y), alone[0], rtol=0, atol=1e-15)
+
+
 def test_weights_are_shared_frozen_and_named_as_the_module_has_them() -> None:
     model = made(FRIENDLY["TiedFrozen"])
     batch, x, y = some_subgraphs()

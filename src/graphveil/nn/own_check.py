@@ -106,6 +106,7 @@ class _Trial:
     def run(self) -> None:
         """Everything that is tried, or the refusal."""
         self._require_layers()
+        self._require_copies()
         subgraphs = list(_made_up(self.features))
         for training in (True, False):
             module = copy.deepcopy(self.model.module).train(training)
@@ -124,6 +125,15 @@ class _Trial:
         for word, layer in self.model.module.named_modules():
             if isinstance(layer, _BatchNorm) or getattr(layer, "track_running_stats", False):
                 self._refuse(word, type(layer).__name__, "normalises by statistics of other subgraphs")
+
+    def _require_copies(self) -> None:
+        """A copy of the module shares nothing with it: only copies see data, and each sees one subgraph."""
+        copied = copy.deepcopy(self.model.module)
+        parts = set(map(id, self.model.module.modules()))
+        tensors = {part.data_ptr() for part in _held(self.model.module) if part.numel()}
+        shared = any(id(part) in parts for part in copied.modules())
+        if shared or any(part.data_ptr() in tensors for part in _held(copied) if part.numel()):
+            raise Unsupported(f"{self.name}: a copy of it shares modules or tensors with it; leave deepcopy as it is")
 
     def _require_answer(self, seen: _Seen, rows: int) -> None:
         shapes = [(self.classes,), (1, self.classes), (rows, self.classes)]
@@ -147,7 +157,10 @@ class _Trial:
             self._refuse("", "", "answers otherwise once it has seen other subgraphs, or draws chance outside of torch")
 
     def _require_buffers(self, module: nn.Module) -> None:
-        before = dict(self.model.module.named_buffers())
+        for word, weight in module.named_parameters():
+            if not torch.equal(weight, self.model.kept[word]):
+                self._refuse(word.rpartition(".")[0], "", f"writes into its weight {word!r} while it computes")
+        before = self.model.kept
         for word, part in module.named_buffers():
             if word not in before or not torch.equal(part, before[word]):
                 layer = word.rpartition(".")[0]
@@ -190,8 +203,8 @@ class _Trial:
                 f"{self.name} failed on a made-up subgraph of {len(inputs[0])} node(s) and "
                 f"{inputs[1].shape[1] if len(inputs) > 1 else 0} arc(s): {type(error).__name__}: {error}"
             ) from error
-        if not isinstance(out, Tensor):
-            raise InvalidInput(f"{self.name} gave {type(out).__name__}; a network gives one tensor of scores")
+        if type(out) is not Tensor:
+            raise InvalidInput(f"{self.name} gave {type(out).__name__}; a network gives one plain tensor of scores")
         return _Seen(calls, out)
 
     def _refuse(self, layer: str, kind: str, why: str) -> NoReturn:
@@ -199,6 +212,10 @@ class _Trial:
         raise Unsupported(
             f"{self.name}: {what} {why}; one subgraph's gradient would tell of others. Instead, {_INSTEAD}"
         )
+
+
+def _held(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]
 
 
 @contextmanager

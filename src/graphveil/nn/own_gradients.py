@@ -3,15 +3,16 @@
 The module's code is no evidence of anything, so nothing here depends on what it does:
 
 - A subgraph's gradient is computed from that subgraph, the weights and a public key alone, is clipped here, and is
-  added up here. `vmap` runs one and the same function on many subgraphs side by side, without a way from one to
-  another; a module that does not allow it gets them one after the other.
-- Every call has a fresh copy of the module, which is thrown away: buffers and attributes that it writes reach neither
-  another subgraph nor the release.
+  added up here. `vmap` runs one and the same function on many subgraphs side by side; a module that does not allow it,
+  or says itself what `vmap` does, gets them one after the other.
+- Every call has a fresh copy of the module and copies of all tensors that it was made with, of the weights and of the
+  subgraph, which are thrown away: what it writes reaches neither another subgraph nor the release.
 - Chance begins anew at the key in every call. So dropout is a function of the step and the shape of the subgraph, and
   who else is in the batch does not move it.
 - What fails, or is not finite, counts zero: an error that one subgraph raises would tell that it is there.
 
-What Python cannot prevent is a module that keeps data outside itself, in a global: `own_check` looks for that.
+What Python cannot prevent is a module that keeps data where no copy reaches, in a global, in a function that it holds,
+or in an operator of its own with a rule for `vmap`: `own_check` and trials on made-up data look for that.
 
 Rounding. A subgraph must not depend on its neighbours in a block by a last digit either, which relu could turn into a
 different gradient (see nn/subgraph.py). Which block it joins, and how large that is, follows from its own shape;
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -31,6 +33,7 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, pad
 
@@ -70,21 +73,25 @@ class Shape:
 class OwnModel:
     """A user's module as the engine runs it: copies of it see data, and it does not.
 
+    kept: copies of all its tensors by name, as it was made. Every call gets copies of these, whatever became of the
+    module's own: a function that it holds, a hook say, may still write to the module that the copies were made of.
     side_by_side: which shapes may share a block, as far as they have been tried.
     """
 
     module: nn.Module
     inputs: tuple[str, ...]
+    kept: Weights
     side_by_side: dict[Shape, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: nn.Module) -> OwnModel:
         """The module with how it is called."""
-        return cls(module, inputs_of(module))
+        tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return cls(module, inputs_of(module), {name: part.detach().clone() for name, part in tensors.items()})
 
     def start(self) -> list[Tensor]:
         """The weights that are learnt, as the module has them."""
-        return list(trainable(self.module).values())
+        return [self.kept[name].clone() for name in trainable(self.module)]
 
     def named(self, weights: list[Tensor]) -> Weights:
         """Weights in the order of `start`, by name."""
@@ -92,16 +99,20 @@ class OwnModel:
 
     def state(self, weights: list[Tensor]) -> Weights:
         """The module's state_dict with these weights; buffers are those that it was made with."""
-        module = copy.deepcopy(self.module)
-        with torch.no_grad():
-            for name, part in module.named_parameters():
-                if part.requires_grad:
-                    part.copy_(self.named(weights)[name])
-        return {name: part.detach().clone() for name, part in module.state_dict().items()}
+        held = {**self.kept, **self.named(weights)}
+        # Tied weights have several names there, and one here.
+        twins = {id(part): name for name, part in (*self.module.named_parameters(), *self.module.named_buffers())}
+        return {
+            name: held[twins.get(id(part), name)].detach().clone()
+            for name, part in self.module.state_dict(keep_vars=True).items()
+        }
 
     def row(self, module: nn.Module, weights: Weights, x: Tensor, arcs: Tensor) -> Tensor:
         """Logits [c]: the centre's row, or the only one of a module that pools. x: [n, d]; arcs: int64 [2, a]."""
-        out: Tensor = functional_call(module, weights, arguments(self.inputs, x, arcs))
+        held = {name: part.clone() for name, part in self.kept.items() if name not in weights}
+        out: Tensor = functional_call(module, {**held, **weights}, arguments(self.inputs, x, arcs))
+        if type(out) is not Tensor:  # a class of its own could take over what is done with it
+            raise TypeError(f"scores must be a plain tensor, and are a {type(out).__name__}")
         return out if out.dim() == 1 else out[0]
 
     def loss(self, weights: Weights, x: Tensor, arcs: Tensor, y: Tensor, module: nn.Module) -> Tensor:
@@ -113,9 +124,10 @@ class OwnModel:
         inputs = {name: part.detach().clone().requires_grad_() for name, part in weights.items()}
         with torch.enable_grad():
             torch.default_generator.manual_seed(key)
-            loss = self.loss(inputs, x, arcs, y, copy.deepcopy(self.module))
+            # Copies: a view would lead to the features of others.
+            loss = self.loss(inputs, x.clone(), arcs.clone(), y.clone(), copy.deepcopy(self.module))
         found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
-        return [part[None] for part in found]
+        return _whole([part[None] for part in found], weights, 1)
 
     def together(self, weights: Weights, x: Tensor, arcs: Tensor, y: Tensor, key: int) -> list[Tensor]:
         """The gradients of a block of subgraphs, [m, *] for every weight.
@@ -123,9 +135,13 @@ class OwnModel:
         x: [m, n, d]; arcs: int64 [2, a] that all have, or [m, 2, a]; y: [m].
         """
         one = grad(partial(self.loss, module=copy.deepcopy(self.module)))
+        # What a module writes into weights or features goes to copies that are thrown away.
+        inputs = {name: part.detach().clone() for name, part in weights.items()}
+        sides = (None, 0, None if arcs.dim() == 2 else 0, 0)
         torch.default_generator.manual_seed(key)
-        found = vmap(one, in_dims=(None, 0, None if arcs.dim() == 2 else 0, 0), randomness="same")(weights, x, arcs, y)
-        return list(found.values())
+        with _no_rules_of_their_own():
+            found = vmap(one, in_dims=sides, randomness="same")(inputs, x.clone(), arcs.clone(), y.clone())
+        return _whole([found[name] for name in weights], weights, len(x))
 
     def block(self, shape: Shape) -> int:
         """How many subgraphs of this shape make a block; 1 if each runs alone. A function of the shape alone."""
@@ -156,11 +172,16 @@ class OwnModel:
         there = self.together(weights, x.roll(1, 0), moved, y.roll(1, 0), key=0)
         first = self.alone(weights, x[0], arcs if shared is not None else arcs[0], y[0], key=0)
         blind = all(torch.equal(a.roll(1, 0), b) for a, b in zip(here, there, strict=True))
+        # Others that are far larger, and others still: what they are must not matter.
+        for scale in (1.0, 1e3):
+            strangers = torch.cat([x[:1], scale * torch.randn(size - 1, shape.rows, width, generator=chance)])
+            beside = self.together(weights, strangers, arcs, y, key=0)
+            blind = blind and all(torch.equal(a[:1], b[:1]) for a, b in zip(here, beside, strict=True))
         return blind and all(torch.allclose(a[:1], b, 1e-3, 1e-5) for a, b in zip(here, first, strict=True))
 
     def made_up(self) -> Weights:
         """The weights that the module was made with."""
-        return trainable(self.module)
+        return self.named(self.start())
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +215,20 @@ class OwnGradients:
         for first in range(0, len(members), size):
             some = members[first : first + size]
             x, arcs, y = self._read(shape, some)
-            found = _guarded(partial(self._together, x, arcs, y, size)) if allowed else None
-            yield from [found] if found is not None else self._one_by_one(x, arcs, y)
+            if not allowed:
+                yield from self._one_by_one(x, arcs, y)
+            elif (found := _guarded(partial(self._together, x, arcs, y, size))) is not None:
+                yield found
+            else:
+                yield from self._each_in_a_block(x, arcs, y, size)
+
+    def _each_in_a_block(self, x: Tensor, arcs: Tensor, y: Tensor, size: int) -> Iterator[list[Tensor]]:
+        """Subgraphs of a block in which one failed, each in a block of zeros: the same kernels, and the same bits."""
+        for place in range(len(x)):
+            own = arcs if arcs.dim() == 2 else arcs[place : place + 1]
+            some = x[place : place + 1], own, y[place : place + 1], size
+            if (found := _guarded(partial(self._together, *some))) is not None:
+                yield found
 
     def _together(self, x: Tensor, arcs: Tensor, y: Tensor, size: int) -> list[Tensor]:
         """A block that is filled up to `size` with zeros, whose gradients are dropped again."""
@@ -278,6 +311,31 @@ def _side_by_side(one: Callable[[Tensor, Tensor], Tensor], x: Tensor, arcs: Tens
     if many is not None:
         return list(many)
     return [one(x[place], arcs if arcs.dim() == 2 else arcs[place]) for place in range(len(x))]
+
+
+def _whole(found: list[Tensor], weights: Weights, count: int) -> list[Tensor]:
+    """Gradients [m, *] of all weights, if they are that and no more: nothing else could be clipped."""
+    for part, weight in zip(found, weights.values(), strict=True):
+        if type(part) is not Tensor or part.shape != (count, *weight.shape):
+            raise TypeError("a gradient is not of its weight's shape")
+    return found
+
+
+@contextmanager
+def _no_rules_of_their_own() -> Iterator[None]:
+    """Inside, a torch.autograd.Function that says itself what `vmap` does, and so sees a whole block, fails."""
+    real = vars(Function)["apply"]
+
+    def apply(cls: type[Function], *args: Any, **named: Any) -> Any:
+        if cls.vmap is not Function.vmap:
+            raise TypeError(f"{cls.__name__} has a rule of its own for vmap, which sees all subgraphs of a block")
+        return real.__func__(cls, *args, **named)
+
+    setattr(Function, "apply", classmethod(apply))  # noqa: B010  # types do not know that it is put back below
+    try:
+        yield
+    finally:
+        setattr(Function, "apply", real)  # noqa: B010
 
 
 def _guarded(work: Callable[[], T]) -> T | None:

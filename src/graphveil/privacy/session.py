@@ -5,14 +5,19 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from graphveil import discover
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query, Unsupported
 from graphveil.graph.sealing import Public, Sealed
+from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy.noise import Stream
 
 T = TypeVar("T")
@@ -65,19 +70,35 @@ class Session:
         return self.plan.step(name).times - self._used[name]
 
 
+_PLAIN = (Tensor, np.ndarray, sp.csr_array, bool, int, float, str, bytes, type(None))
+
+
 def _bounding(name: str, query: Query) -> Query:
     """`query`, if it answers with a tensor or with a class of this library: those are clipped and counted as stated."""
 
     def asked(*args: Any, **kwargs: Any) -> Any:
         answer = query(*args, **kwargs)
-        if type(answer).__module__.partition(".")[0] not in ("graphveil", "torch"):
+        if not _is_plain(answer):
             raise Unsupported(
                 f"step {name!r} was answered with a {type(answer).__name__}, a class that could leave out the bound; "
                 "answer with one of graphveil's own, say nn.clipping.Vectors of one row for every contribution"
             )
-        return answer
+        # Lengths that were computed before are somebody's word.
+        return replace(answer, known=None) if type(answer) is ExampleGradients else answer
 
     return asked
+
+
+def _is_plain(value: Any) -> bool:
+    """Numbers and tensors, and classes of this library that are made of such and of nothing beside their fields."""
+    if type(value) in (tuple, list):
+        return all(map(_is_plain, value))
+    if type(value) in _PLAIN:
+        return True
+    if not is_dataclass(value) or isinstance(value, type) or not discover.is_ours(type(value)):
+        return False
+    known = {item.name for item in fields(value)}
+    return set(vars(value)) <= known and all(_is_plain(getattr(value, item)) for item in known)
 
 
 def _discreet(name: str, work: Callable[..., T]) -> Callable[..., T]:

@@ -57,9 +57,7 @@ class ReleasedGraph(GraphNetwork):
     units = frozenset({Unit.EDGE})
 
     network: Annotated[str | OwnNetwork, Backbone] = "gcn"
-    """What trains on the released graph; first_order is a GCN with I + D^-1/2 A D^-1/2. Or a module of your own,
-    `OwnNetwork.of`, of which a row for every node is wanted: what was released may be read in any way.
-    """
+    """What trains on the released graph; first_order is a GCN with I + D^-1/2 A D^-1/2. Or an `OwnNetwork`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,6 +6,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,7 +71,7 @@ class Session:
         return self.plan.step(name).times - self._used[name]
 
 
-_PLAIN = (Tensor, np.ndarray, sp.csr_array, bool, int, float, str, bytes, type(None))
+_PLAIN = (Tensor, np.ndarray, np.memmap, sp.csr_array, bool, int, float, str, bytes, type(None))
 
 
 def _bounding(name: str, query: Query) -> Query:
@@ -91,14 +92,17 @@ def _bounding(name: str, query: Query) -> Query:
 
 def _is_plain(value: Any) -> bool:
     """Numbers and tensors, and classes of this library that are made of such and of nothing beside their fields."""
-    if type(value) in (tuple, list):
-        return all(map(_is_plain, value))
+    if type(value) in (tuple, list, dict):
+        return all(map(_is_plain, value.values() if type(value) is dict else value))
     if type(value) in _PLAIN:
         return True
     if not is_dataclass(value) or isinstance(value, type) or not discover.is_ours(type(value)):
         return False
     known = {item.name for item in fields(value)}
-    return set(vars(value)) <= known and all(_is_plain(getattr(value, item)) for item in known)
+    beside = [name for name in vars(value) if name not in known]
+    # What a class of ours keeps of its own accord is no addition.
+    kept = all(isinstance(getattr(type(value), name, None), cached_property) for name in beside)
+    return kept and all(_is_plain(getattr(value, item)) for item in known)
 
 
 def _discreet(name: str, work: Callable[..., T]) -> Callable[..., T]:

@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from graphveil.bench.revisions import made_by
+
 
 def row(**changes: Any) -> dict[str, Any]:
-    """One line of a bench table, as before the later columns."""
+    """One line of a bench table, as before the later columns but for what made it."""
     return {
         "best": 0.6, "best_seed": 0, "certificate_epsilon": 1.0, "dataset": "cora", "delta": 1e-5, "difference": None,
         "epsilon": 1.0, "failed": 0, "failure": "", "method": "gap", "params": {}, "published": None,
         "reading": "sound", "seeds": 5, "selection": "fixed", "sound_epsilon": 1.0, "source": "", "std": 0.02,
-        "stderr": 0.009, "test": 0.55, "tuned": {}, "unit": "edge", "validation": 0.5, **changes,
+        "stderr": 0.009, "test": 0.55, "tuned": {}, "unit": "edge", "validation": 0.5,
+        "made_by": made_by("gap"), **changes,
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ import contribute
 import graphveil as gv
 import method_tables
 from graphveil import discover
+from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import Spec, names
 from graphveil.cli import app
 
@@ -157,7 +158,8 @@ def test_measured_tables_are_the_kept_results(page: Path) -> None:
 
 
 def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> None:
-    row = {"dataset": "a", "unit": "edge", "reading": "sound", "epsilon": 1.0, "delta": 1e-5, "selection": "fixed"}
+    made = {"made_by": made_by("gap"), "selection": "fixed"}
+    row = {"dataset": "a", "unit": "edge", "reading": "sound", "epsilon": 1.0, "delta": 1e-5, **made}
     spent = {"certificate_epsilon": 1.0, "sound_epsilon": 1.0, "params": {}, "tuned": {}}
     rest = {"published": None, "source": "", "failed": 0, "failure": ""}
     known = {"seeds": 5, "test": 0.5, "std": 0.01 * 5**0.5, **spent, **rest}
@@ -180,6 +182,7 @@ def test_the_best_methods_are_ranked_by_proven_lines_of_all_graphs(tmp_path: Pat
         place = {"dataset": "a", "unit": "edge", "split": "random", "reading": "sound", "epsilon": 1.0, "delta": 1e-5}
         spent = {"certificate_epsilon": 1.0, "sound_epsilon": 1.0, "params": {}, "tuned": {}, "selection": "fixed"}
         rest = {"published": None, "source": "", "failed": 0, "failure": "", "seeds": 1, "std": None}
+        rest["made_by"] = made_by("gap")
         return {**place, **spent, **rest, "method": method, "test": test, **given}
 
     rows = [

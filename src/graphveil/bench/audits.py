@@ -4,7 +4,7 @@ What is attacked is the method with the table's hyper-parameters, unit, reading,
 of the court (`upheld.pairs`, undirected), where one unit moves a release as far as it can and hundreds of runs take
 seconds. So a bound is about the claim on these graphs, not about the run on a dataset: noise and sampling rates are
 others there if the plan depends on the number of nodes. Each bound holds with `CONFIDENCE` on its own: of a hundred,
-one may be too high. A finding is kept, as records are, when code changes; without its folder all is attacked anew.
+one may be too high. A finding is kept, as records are, for as long as the method's revision is the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
+from graphveil.bench.revisions import made_by
 from graphveil.bench.runner import methods_of
 from graphveil.bench.spec import BenchTask, Claimed, Model, Spec, digest
 from graphveil.core import rounded
@@ -55,6 +56,8 @@ class Audit(Model):
     claim: LineClaim
     finding: dict[str, Any] | None
     failure: str = ""
+    made_by: str = ""
+    """The method and its revision, as in a record."""
 
     def found(self) -> Finding | None:
         """The finding, if there is one."""
@@ -115,13 +118,13 @@ def by_claim(audits: Iterable[Audit]) -> dict[str, Finding]:
 
 
 def _read(path: Path, claim: LineClaim) -> Audit | None:
-    """The audit of `claim`, unless it is missing or damaged."""
+    """The audit of `claim`, unless it is missing, damaged, or made by another revision."""
     try:
         audit = Audit.model_validate_json(path.read_bytes())
         audit.found()
     except (OSError, ValueError):
         return None
-    return audit if audit.claim == claim else None
+    return audit if audit.claim == claim and audit.made_by == made_by(claim.method) else None
 
 
 def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> Audit:
@@ -136,5 +139,7 @@ def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> A
         made.require_refutable()
         found = judge(made, pairs, runs, CONFIDENCE, int(claim.key()[:12], 16))
     except Exception as error:  # Whatever it is, it must not cost the other audits.
-        return Audit(claim=claim, finding=None, failure=f"{type(error).__name__}: {error}")
-    return Audit(claim=claim, finding=found.describe())
+        return Audit(
+            claim=claim, finding=None, failure=f"{type(error).__name__}: {error}", made_by=made_by(claim.method)
+        )
+    return Audit(claim=claim, finding=found.describe(), made_by=made_by(claim.method))

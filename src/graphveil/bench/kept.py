@@ -1,14 +1,19 @@
-"""Kept results: the tables that `table.write` wrote, older ones too, read strictly."""
+"""Kept results: the tables that `table.write` wrote, older ones too, read strictly.
+
+A line that another revision of its method made, or of which nobody knows what made it, is stale: its scores are not
+shown (`current`).
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from graphveil.bench import revisions
 from graphveil.bench.spec import Epsilon, Number, Share
 from graphveil.core import InvalidInput
 
@@ -50,6 +55,22 @@ class KeptLine(BaseModel):
     audited: Spent | None = None
     audit: str = ""
     soundness: str = ""
+    made_by: str = ""
+    data: str = ""
+
+    @property
+    def stale(self) -> bool:
+        """Whether today's code is not what made the line."""
+        return revisions.stale(self.made_by)
+
+    @property
+    def current(self) -> Self:
+        """The line, without its scores if it is stale."""
+        if not self.stale:
+            return self
+        why = f"stale: {f'made by {self.made_by}' if self.made_by else 'it is not known what made it'}; run it again"
+        blank = dict.fromkeys(("test", "std", "interval", "audited"))
+        return self.model_copy(update={**blank, "audit": "", "failure": why, "failed": max(self.failed, 1)})
 
     @property
     def half_width(self) -> float | None:
@@ -99,14 +120,19 @@ def half_width(std: float | None, seeds: int) -> float | None:
 
 
 def load(file: Path) -> list[KeptLine]:
-    """The lines of a table."""
+    """The lines of a table, stale ones without their scores."""
     held = read_json(file)
     if not isinstance(held, list) or not held:
         raise InvalidInput(f"{file} holds no table; `graphveil bench run NAME --results FILE` writes one")
     try:
-        return LINES.validate_python(held)
+        return lines_of(held)
     except ValidationError as error:
         damaged(file, error)
+
+
+def lines_of(held: Any) -> list[KeptLine]:
+    """The lines that a file holds, stale ones without their scores."""
+    return [line.current for line in LINES.validate_python(held)]
 
 
 def read_json(file: Path) -> Any:

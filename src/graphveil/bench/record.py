@@ -116,6 +116,10 @@ class Record(Model):
     peak_mb: float
     """Largest memory of the process while it did this task; in older records, and not on Linux, since its start."""
     versions: dict[str, str]
+    made_by: str = ""
+    """The method and its revision (bench/revisions.py); older records do not say, and do not count."""
+    data: str = ""
+    """SHA-256 of the dataset (`Graph.fingerprint` of the whole of it); empty where it could not be loaded."""
 
     @model_validator(mode="after")
     def _decided(self) -> Self:

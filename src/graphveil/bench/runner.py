@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from graphveil import datasets, discover
 from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
+from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec
 from graphveil.core import GraphveilError
 from graphveil.datasets.source import SplitName
@@ -52,7 +53,7 @@ def run_many(
         key: task
         for tasks, known in zip(listed, held, strict=True)
         for key, task in tasks.items()
-        if key not in known or not known[key].result
+        if key not in known or not known[key].result or fingerprint(task) not in ("", known[key].data)
     }
     total = len({key for tasks in listed for key in tasks})
     label = specs[0].title if len(specs) == 1 else f"{len(specs)} experiments"
@@ -63,6 +64,15 @@ def run_many(
         for record in _stream(order, out, compute, label):
             records[record.task.key()] = record
     return [[records[key] for key in tasks] for tasks in listed]
+
+
+def run_tasks(tasks: Sequence[BenchTask], *, out: Path, compute: Compute | None = None, label: str) -> list[Record]:
+    """The records of these tasks; those that have a good one in `out` are not run again."""
+    held = {task.key(): _read(out, task) for task in tasks}
+    pending = [task for task in tasks if not ((known := held[task.key()]) and known.result)]
+    order = sorted(pending, key=lambda task: (task.dataset, task.seed))
+    made = {record.task.key(): record for record in _stream(order, out, compute, label)}
+    return [record for task in tasks if (record := made.get(task.key()) or held[task.key()])]
 
 
 def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, label: str) -> Iterator[Record]:
@@ -117,12 +127,13 @@ def _measured(record: Record, metric: Metric) -> bool:
 
 
 def _read(out: Path, task: BenchTask) -> Record | None:
-    """The record of `task`, unless it is missing, damaged, or of another schema."""
+    """The record of `task`, unless it is missing, damaged, of another schema, or made by another revision."""
     try:
         record = Record.model_validate_json(_place(out, task).read_bytes())
     except (OSError, ValidationError):
         return None
-    return record if record.schema_version == SCHEMA and record.task == task else None
+    current = record.schema_version == SCHEMA and record.made_by == made_by(task.method)
+    return record if current and record.task == task else None
 
 
 def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> Record:
@@ -138,6 +149,8 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
         seconds=seconds,
         peak_mb=peak_mb(),
         versions=versions(),
+        made_by=made_by(task.method),
+        data=fingerprint(task),
     )
     _write(out, record)
     return record
@@ -145,7 +158,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
 
 def _write(out: Path, record: Record) -> None:
     """Keep a record; a failure never replaces a result, which may lack no more than a newer metric."""
-    if record.failure and (kept := _read(out, record.task)) and kept.result:
+    if record.failure and (kept := _read(out, record.task)) and kept.result and kept.data == record.data:
         return
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Its scores are made of all labels, and a failure may say more: for the owner alone.
@@ -218,6 +231,20 @@ def _graph(name: str, tables: OwnTables | None, split: SplitName, seed: int) -> 
 def _other_graph(name: str, tables: OwnTables | None) -> Graph:
     """A graph that is only predicted, for all tasks alike: serving reads no split, and there must be one."""
     return datasets.load(name, split="random", seed=0) if tables is None else tables.load(name, "random", 0)
+
+
+def fingerprint(task: BenchTask) -> str:
+    """SHA-256 of the dataset that a task trains on, whatever its split; empty where it cannot be loaded."""
+    return fingerprint_of(task.dataset, task.tables.get(task.dataset))
+
+
+@cache
+def fingerprint_of(name: str, tables: OwnTables | None = None) -> str:
+    """SHA-256 of the whole of a dataset; empty where it cannot be loaded."""
+    try:
+        return _other_graph(name, tables).fingerprint()
+    except GraphveilError:
+        return ""
 
 
 def _place(out: Path, task: BenchTask) -> Path:

@@ -16,6 +16,7 @@ from graphveil.bench import audits, kept, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, KeptLine
 from graphveil.bench.record import Elsewhere, Record, Result
+from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
 from graphveil.release.finding import Finding
@@ -39,6 +40,7 @@ class Row(KeptLine):
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
+    `made_by` is the method's revision (bench/revisions.py), `data` the SHA-256 of the dataset.
     `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. A calibration or
     an encoder that an earlier run of the same process left behind is not in `seconds`. `failed` counts runs of the line
     without a result.
@@ -155,7 +157,7 @@ def _certified(lines: Sequence[KeptLine]) -> str:
 def in_percent(line: KeptLine, spread: float | None) -> str:
     """A line's mean test score and its spread."""
     if line.test is None:
-        return "failed"
+        return "stale" if line.stale else "failed"
     return f"{100 * line.test:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
@@ -227,7 +229,17 @@ def _row(
         peak_mb=min((record.peak_mb for record in good), default=None),
         failed=len(failures),
         failure=failures[0] if failures else "",
+        made_by=made_by(points[chosen].name()),
+        data=_one_data(cell, good),
     )
+
+
+def _one_data(cell: Cell, records: Sequence[Record]) -> str:
+    """The dataset that all runs of a line share."""
+    found = {record.data for record in records}
+    if len(found) > 1:
+        raise InvalidInput(f"records of {cell.graphs} are of different data under one name; run the experiment again")
+    return found.pop() if found else ""
 
 
 def _spread(tests: Mapping[int, float]) -> dict[str, Any]:

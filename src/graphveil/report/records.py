@@ -131,7 +131,7 @@ def _add(found: Records, title: str, file: Path) -> None:
         if isinstance(held, dict) and "rulings" in held:
             found.courts[title] = Court.rebuild(held)
         elif _each_has(held, "reading", "method"):
-            found.tables[title] = kept.LINES.validate_python(held)
+            found.tables[title] = kept.lines_of(held)
         elif _each_has(held, "attacks"):
             found.attacks[title] = _attacked(held)
         else:

@@ -1,0 +1,207 @@
+"""Are the kept results still what today's code gives? `python benchmarks/confirm.py [NAME ...] [--jobs 2]`.
+
+A kept line says which revision of its method made it (src/graphveil/bench/revisions.py). Once the source of a method
+has changed, nobody knows whether its lines still hold, and they are not shown. This command runs some of them again,
+with all their seeds: of every method, unit and reading in every table the `--samples` that took longest among those
+within `--seconds` a run. A line is the same if its mean differs by at most half of the half-width of its interval, or
+by `SAME`. Where all lines of a method are the same, revisions.json takes over the new source and nothing else changes.
+Where one is not, the revision is raised, and all of its lines are stale until `graphveil bench run NAME --results
+results/NAME.json` makes them again. Lines of which it is not known what made them take the present revision if the
+sampled ones of their table, method, unit and reading are the same, and stay stale otherwise.
+
+What was run again, and what it gave, is kept in results/confirmed.json. Interrupted, it goes on where it was (`--out`).
+
+It is no module of the package: it writes files of the checkout, which an installed package does not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphveil import discover
+from graphveil.bench import revisions, runner, spec, table
+from graphveil.bench.kept import LINES, KeptLine, half_width
+from graphveil.bench.spec import BenchTask, Cell, Spec
+from graphveil.core import plain
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.folders import write_whole
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+SAME = 0.005
+"""Half a point: another processor rounds otherwise, and a few nodes at the border change sides."""
+
+Place = tuple[str, str, str, float]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A kept line, and the tasks that make it again."""
+
+    table: str
+    spec: Spec
+    cell: Cell
+    line: KeptLine
+    method: str
+    tasks: tuple[BenchTask, ...]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The lines that it stands for."""
+        return self.table, self.line.method, self.line.unit, self.line.reading, self.method
+
+
+def place(line: KeptLine) -> Place:
+    """What tells a line of a table from the others."""
+    return line.dataset, line.method, line.reading, line.epsilon
+
+
+def samples(name: str, count: int, seconds: float) -> list[Sample]:
+    """The lines of a table that are run again."""
+    made = spec.load(name)
+    lines = {place(line): line for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
+    groups: dict[tuple[str, ...], list[Sample]] = defaultdict(list)
+    for cell in made.cells():
+        line = lines.get(cell.place)
+        if line is not None and line.test is not None and (found := _sample(name, made, cell, line)):
+            groups[found.group].append(found)
+    return [sample for group in groups.values() for sample in _chosen(group, count, seconds)]
+
+
+def _sample(name: str, made: Spec, cell: Cell, line: KeptLine) -> Sample | None:
+    """The tasks of a line at the grid point that it kept; None if its method is as it was."""
+    method = cell.points()[0].name()
+    if line.made_by and "+" not in revisions.made_by(method):
+        return None
+    tuned = {key: line.params.get(key) for key in cell.entry.grid} if not cell.charged else {}
+    points = [point for point in cell.points() if plain({key: getattr(point, key) for key in tuned}) == tuned]
+    return (
+        Sample(name, made, cell, line, method, tuple(made.task(cell, points[0], seed) for seed in made.seeds))
+        if points
+        else None
+    )
+
+
+def _chosen(group: Sequence[Sample], count: int, seconds: float) -> list[Sample]:
+    """Those that took longest within the limit; the fastest if all are beyond it."""
+    ranked = sorted(group, key=lambda sample: (sample.line.seconds or 0.0, place(sample.line)))
+    within = [sample for sample in ranked if (sample.line.seconds or 0.0) <= seconds]
+    return within[-count:] or ranked[:1]
+
+
+def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
+    """A line then and now."""
+    line, row = sample.line, rows.get(place(sample.line))
+    again = None if row is None else row.test
+    width = line.interval if line.interval is not None else half_width(line.std, line.seeds)
+    allowed = max(SAME, (width or 0.0) / 2)
+    return {
+        "table": sample.table,
+        "dataset": line.dataset,
+        "method": line.method,
+        "unit": line.unit,
+        "reading": line.reading,
+        "epsilon": line.epsilon,
+        "seeds": line.seeds,
+        "kept": line.test,
+        "again": again,
+        "allowed": allowed,
+        "same": again is not None and line.test is not None and abs(again - line.test) <= allowed,
+        "made_by": revisions.made_by(sample.method),
+    }
+
+
+def judged(found: Sequence[Sample], out: Path, compute: Compute) -> list[dict[str, Any]]:
+    """Run the samples again and compare."""
+    tasks = {task.key(): task for sample in found for task in sample.tasks}
+    records = runner.run_tasks(list(tasks.values()), out=out, compute=compute, label="kept lines")
+    rows = {
+        name: {place(row): row for row in table.summarise(sample.spec, records)}
+        for name, sample in {sample.table: sample for sample in found}.items()
+    }
+    return [compared(sample, rows[sample.table]) for sample in found]
+
+
+def settle(found: Sequence[Sample], verdicts: Sequence[dict[str, Any]]) -> None:
+    """Take over the sources, or raise revisions, and say in the tables what made their lines."""
+    differs = {
+        sample.method for sample, said in zip(found, verdicts, strict=True) if sample.line.made_by and not said["same"]
+    }
+    groups = defaultdict(list)
+    for sample, said in zip(found, verdicts, strict=True):
+        groups[sample.group].append(said["same"])
+    _note_sources(differs)
+    for name in sorted({sample.table for sample in found}):
+        _adopt(name, {group for group, same in groups.items() if all(same)})
+
+
+def _note_sources(raised: Iterable[str]) -> None:
+    """revisions.json for the sources as they are; the revision of `raised` goes up."""
+    held = revisions.known()
+    now = {}
+    for name in sorted(discover.methods()):
+        known = held.get(name)
+        revision = (known.revision if known else 0) + (name in raised or known is None)
+        now[name] = {"revision": revision, "source": revisions.source_of(name)}
+    write_whole(revisions.FILE, now)
+    revisions.known.cache_clear()
+    revisions.made_by.cache_clear()
+
+
+def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
+    """Lines of which nobody knew what made them take the present revision where their samples are the same."""
+    file = RESULTS / f"{name}.json"
+    lines, made = json.loads(file.read_text(encoding="utf-8")), spec.load(name)
+    methods = {cell.place: cell.points()[0].name() for cell in made.cells()}
+    for line in lines:
+        method = methods.get((line["dataset"], line["method"], line["reading"], float(line["epsilon"])))
+        if not line.get("made_by") and (name, line["method"], line["unit"], line["reading"], method) in same:
+            line["made_by"] = revisions.made_by(str(method))
+            line["data"] = line.get("data") or runner.fingerprint_of(line["dataset"].partition(" -> ")[0])
+    write_whole(file, lines)
+
+
+def keep(verdicts: Sequence[dict[str, Any]]) -> None:
+    """Add the comparisons to results/confirmed.json; a line that was compared before is replaced."""
+    file = RESULTS / "confirmed.json"
+    held = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    names = ("table", "dataset", "method", "unit", "reading", "epsilon")
+    known = {tuple(str(row[name]) for name in names): row for row in (*held, *plain(list(verdicts)))}
+    write_whole(file, list(known.values()))
+
+
+def main() -> None:
+    """Run lines again, say what differs, and write what follows."""
+    parser = argparse.ArgumentParser(description="Run kept lines again and say whether they still hold.")
+    parser.add_argument("names", nargs="*", help="tables; all by default")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--samples", type=int, default=1, help="lines of every method, unit and reading of a table")
+    parser.add_argument("--seconds", type=float, default=20.0, help="leave out lines that take longer a run")
+    parser.add_argument("--out", type=Path, default=Path(".bench"), help="folder of the records")
+    parser.add_argument("--list", action="store_true", help="say what would be run, and how long it took when it was")
+    parser.add_argument("--only-run", action="store_true", help="make the records and write nothing else")
+    asked = parser.parse_args()
+    names = asked.names or [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
+    found = [sample for name in names for sample in samples(name, asked.samples, asked.seconds)]
+    hours = sum((sample.line.seconds or 0.0) * len(sample.tasks) for sample in found) / 3600
+    runs = sum(len(sample.tasks) for sample in found)
+    print(f"{len(found):,} lines, {runs:,} runs, about {hours:.2f} hours of one core")
+    if asked.list:
+        return
+    verdicts = judged(found, asked.out, Compute(jobs=asked.jobs))
+    for said in verdicts:
+        if not said["same"]:
+            print("DIFFERS", json.dumps(plain(said), sort_keys=True))
+    print(f"{sum(said['same'] for said in verdicts):,} of {len(verdicts):,} lines are the same")
+    if not asked.only_run:
+        keep(verdicts)
+        settle(found, verdicts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Which revision of a method made a result, so that what an older one made is never shown as today's.
+
+The source of a method is its module and all that this imports of the rooms that compute (`_COMPUTES`), without comments
+and docstrings. revisions.json has, for every method of the library, the revision of what its runs give and the source
+for which that was last confirmed. An unchanged source is "hearsay 3", another one "hearsay 3+1f0c9a2b", as git names
+what was edited: records under the one name do not count for the other. `benchmarks/confirm.py` runs kept lines again
+and then says that the revision is still the same, or raises it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import json
+import os
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from graphveil import discover
+
+_PACKAGE = Path(__file__).parents[1]
+FILE = Path(__file__).with_name("revisions.json")
+_COMPUTES = (
+    "graphveil.methods",
+    "graphveil.mechanisms",
+    "graphveil.nn",
+    "graphveil.sampling",
+    "graphveil.tasks",
+    "graphveil.planning",
+    "graphveil.graph.arcs",
+    "graphveil.graph.sealing",
+    "graphveil.graph.splits",
+    "graphveil.privacy.accounting",
+    "graphveil.privacy.noise",
+    "graphveil.runtime.chance",
+)
+"""What a result depends on beside the data. What reads tables, saves, serves or draws pictures is not in it."""
+_ALWAYS = ("graphveil.planning", "graphveil.privacy.noise", "graphveil.graph.splits")
+"""What every run goes through, though no method imports it."""
+_DIGITS = 8
+
+
+class Revision(BaseModel):
+    """What is known of a method's runs: their revision, and the source that gave them last."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    revision: int = Field(ge=1)
+    source: str
+
+
+@lru_cache
+def known() -> dict[str, Revision]:
+    """The revisions of revisions.json, by the names of methods."""
+    return {name: Revision.model_validate(said) for name, said in json.loads(FILE.read_text(encoding="utf-8")).items()}
+
+
+@lru_cache
+def made_by(name: str) -> str:
+    """What makes a run of the method of this name today: name and revision."""
+    held, now = known().get(name), source_of(name)
+    if held is None:
+        return f"{name} 0+{now[:_DIGITS]}"
+    return f"{name} {held.revision}" if held.source == now else f"{name} {held.revision}+{now[:_DIGITS]}"
+
+
+def stale(made: str) -> bool:
+    """Whether what `made_by` said then is not what it says now, or nothing was said.
+
+    Of methods of others nothing is known here: nothing is imported because a file names it.
+    """
+    name = made.partition(" ")[0]
+    return not made or (name in discover.methods() and made != made_by(name))
+
+
+def source_of(name: str) -> str:
+    """SHA-256 of the source of a method."""
+    modules = closure(discover.written_method(name).__module__, *_ALWAYS)
+    said = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(modules))
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def closure(*modules: str) -> set[str]:
+    """The modules and all that they import of the rooms that compute, and what these import, lazily or not."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found.add(name)
+            waiting += [other for other in _imports(name) if other.startswith(_COMPUTES)]
+    return found
+
+
+@cache
+def _imports(module: str) -> tuple[str, ...]:
+    """The modules of ours that a module names in its imports, at its top or inside of a function."""
+    tree = ast.parse(_file(module).read_text(encoding="utf-8"))
+    return tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _named(node)))
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("graphveil"):
+        for alias in node.names:
+            inner = f"{node.module}.{alias.name}"
+            yield inner if _is_module(inner) else node.module
+
+
+@cache
+def _is_module(name: str) -> bool:
+    home = _PACKAGE.joinpath(*name.split(".")[1:])
+    return home.with_suffix(".py").exists() or (home / "__init__.py").exists()
+
+
+def _file(module: str) -> Path:
+    """Where the source of a module lies: one of ours, or that of a method of others, which is imported already."""
+    home = _PACKAGE.joinpath(*module.split(".")[1:])
+    if not module.startswith("graphveil."):
+        home = Path(getattr(sys.modules[module], "__file__", None) or os.devnull)
+    return next((file for file in (home.with_suffix(".py"), home / "__init__.py") if file.exists()), home)
+
+
+@cache
+def code(file: Path) -> str:
+    """The lines of a file without comments, texts that stand alone, and blanks: the same for every Python."""
+    text = file.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)  # type: ignore[operator]  # parsed nodes have ends
+    return "\n".join(kept for line in lines if (kept := line.rstrip()))

@@ -1,0 +1,98 @@
+"""What made a result is known, and what another revision made is never shown or counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphveil import discover
+from graphveil.bench import kept, revisions, runner, table
+from graphveil.bench.revisions import closure, code, made_by
+from graphveil.bench.spec import Spec
+from graphveil.core import InvalidInput
+from reported import row, write
+
+SPEC = Spec.model_validate(
+    {
+        "title": "t", "datasets": ["chain-s"], "unit": "node", "delta": 1e-5, "epsilons": [2], "seeds": [0, 1],
+        "method": [{"name": "dpsgd", "params": {"steps": 3}}],
+    }
+)  # fmt: skip
+
+
+@pytest.fixture
+def other_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the code of dpsgd gave other results than before."""
+    held = revisions.known()
+    raised = held | {"dpsgd": held["dpsgd"].model_copy(update={"revision": held["dpsgd"].revision + 1})}
+    monkeypatch.setattr(revisions, "known", lambda: raised)
+    made_by.cache_clear()
+    yield
+    made_by.cache_clear()
+
+
+@pytest.mark.parametrize("name", sorted(discover.methods()))
+def test_the_code_that_ships_is_the_code_that_was_confirmed(name: str) -> None:
+    assert "+" not in made_by(name), f"the source of {name} changed: python benchmarks/confirm.py"
+
+
+def test_every_revision_is_of_a_method() -> None:
+    assert revisions.known().keys() == discover.methods().keys()
+
+
+def test_the_source_of_a_method_is_what_its_result_depends_on() -> None:
+    found = closure("graphveil.methods.hearsay")
+    assert {"graphveil.mechanisms.tally", "graphveil.nn.folds", "graphveil.methods.parts.counts"} <= found
+    assert not [name for name in found if name.startswith(("graphveil.cli", "graphveil.report", "graphveil.release"))]
+
+
+def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:
+    plain, told, other = (tmp_path / f"{name}.py" for name in ("plain", "told", "other"))
+    plain.write_text("def f(x):\n    return x + 1\n")
+    told.write_text('"""A text."""\n# why\n\ndef f(x):\n    """More."""\n    return x + 1  # so\n')
+    other.write_text("def f(x):\n    return x + 2\n")
+    assert code(plain) == code(told) != code(other)
+
+
+def test_a_changed_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = made_by("gap")
+    monkeypatch.setattr(revisions, "source_of", lambda _: "f" * 64)
+    made_by.cache_clear()
+    assert made_by("gap") == f"{before}+ffffffff"
+    assert revisions.stale(before)
+    made_by.cache_clear()
+
+
+def test_records_of_another_revision_are_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    first = runner.run(SPEC, out=tmp_path)
+    assert {record.made_by for record in first} == {made_by("dpsgd")}
+    assert len(runner.finished(SPEC, out=tmp_path)) == 2
+    request.getfixturevalue("other_revision")
+    assert runner.finished(SPEC, out=tmp_path) == []
+    again = runner.run(SPEC, out=tmp_path)
+    assert {record.made_by for record in again} == {made_by("dpsgd")} != {record.made_by for record in first}
+
+
+def test_records_of_other_data_are_made_again(tmp_path: Path) -> None:
+    [record, _] = runner.run(SPEC, out=tmp_path)
+    path = tmp_path / f"{record.task.key()}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "0" * 64}))
+    with pytest.raises(InvalidInput, match="different data under one name"):
+        table.summarise(SPEC, runner.finished(SPEC, out=tmp_path))
+    assert {record.data for record in runner.run(SPEC, out=tmp_path)} == {record.data}
+
+
+@pytest.mark.parametrize("changes", [{"made_by": ""}, {"made_by": "gap 0"}, {"made_by": "gap 1+00000000"}])
+def test_stale_lines_show_no_score(changes: dict[str, Any], tmp_path: Path) -> None:
+    [line] = kept.load(write(tmp_path / "t.json", [row(audited=0.5, audit="canary_edge", **changes)]))
+    assert (line.test, line.std, line.audited, line.audit) == (None, None, None, "")
+    assert line.failure.startswith("stale: ")
+    assert "| gap |  | stale |" in table.board([tmp_path / "t.json"], 1.0)
+
+
+def test_of_methods_of_others_nothing_is_known(tmp_path: Path) -> None:
+    [line] = kept.load(write(tmp_path / "t.json", [row(made_by="theirs 0+12345678")]))
+    assert line.test == 0.55

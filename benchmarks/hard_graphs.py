@@ -3,12 +3,12 @@
     python benchmarks/hard_graphs.py [--graphs NAME ...] [--flagships NAME ...] [--epsilons 0.5 1 2 4 8] [--seeds 0 1 2]
                                      [--json FILE]
 
-Made-up graphs: classes of very unequal size, edges or features that say nothing, classes that avoid each other, few
-features, many nodes, many classes, few edges or hardly any. Every flagship is trained with its defaults on 75/10/15
-splits. Without edges it is trained on the same graph whose edges were taken away; at edge level that is `mlp`, which
-reads no edge and spends nothing. HURTS marks a mean over the seeds that is more than 0.5 below the better of the two,
-and below by more than the 95 % interval of the difference. With --json every line is kept as soon as it is known, and
-lines that are there are not run again.
+Made-up graphs (`datasets/block_models.py`): classes of very unequal size, edges or features that say nothing, classes
+that avoid each other, few features, many nodes, many classes, few edges or hardly any. Every flagship is trained with
+its defaults on 75/10/15 splits. Without edges it is trained on the same graph whose edges were taken away; at edge
+level that is `mlp`, which reads no edge and spends nothing. HURTS marks a mean over the seeds that is more than 0.5
+below the better of the two, and below by more than the 95 % interval of the difference. With --json every line is kept
+as soon as it is known, and lines that are there are not run again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import torch
 from scipy.stats import t as student
 
 import graphveil as gv
+from graphveil.datasets.block_models import Recipe
 from graphveil.graph.arcs import Csr
 
 DELTA = 1e-5
@@ -35,65 +36,22 @@ SLACK = 0.5
 FLOORS = ("without_edges", "largest_class")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A stochastic block model with Gaussian features.
-
-    homophily: chance that an edge stays in its class; None draws both ends alike. telling: length of the classes'
-    centres beside noise of length 1 in a random direction.
-    """
-
-    shares: tuple[float, ...]
-    nodes: int = 3000
-    features: int = 50
-    degree: float = 10.0
-    homophily: float | None = 0.8
-    telling: float = 0.25
-
-    def graph(self, name: str, seed: int) -> gv.Graph:
-        """The graph with its split: both follow from the seed."""
-        rng = np.random.default_rng(seed)
-        shares = np.array(self.shares) / sum(self.shares)
-        y = rng.permutation(np.searchsorted(shares.cumsum(), (np.arange(self.nodes) + 0.5) / self.nodes))
-        centres = rng.standard_normal((len(shares), self.features))
-        centres *= self.telling / np.linalg.norm(centres, axis=1, keepdims=True)
-        x = centres[y] + rng.standard_normal((self.nodes, self.features)) / np.sqrt(self.features)
-        none = torch.zeros(self.nodes, dtype=torch.bool)
-        parts = torch.from_numpy(x.astype(np.float32)), self._adj(y, rng), torch.from_numpy(y)
-        whole = gv.Graph(*parts, len(shares), True, none, none, none, name, "none", every_id_present=True)
-        return whole.random_split(seed=seed)
-
-    def _adj(self, y: np.ndarray, rng: np.random.Generator) -> Csr:
-        count = round(self.nodes * self.degree / 2)
-        sources, targets = rng.integers(self.nodes, size=(2, count))
-        if self.homophily is not None:
-            own = rng.random(count) < self.homophily
-            other = (y[sources] + rng.integers(1, len(self.shares), count)) % len(self.shares)
-            goal = np.where(own, y[sources], other)
-            order = np.argsort(y, kind="stable")
-            sizes = np.bincount(y, minlength=len(self.shares))
-            starts = np.cumsum(sizes) - sizes
-            targets = order[starts[goal] + (rng.random(count) * sizes[goal]).astype(np.int64)]
-        pairs = np.unique(np.sort(np.stack([sources, targets]), axis=0)[:, sources != targets], axis=1)
-        return Csr.from_edge_index(np.r_[pairs[0], pairs[1]], np.r_[pairs[1], pairs[0]], self.nodes)
-
-
 EQUAL = (1.0,) * 5
 GRAPHS = {
-    "95/5": Recipe((95, 5), homophily=None),
+    "95/5": Recipe((95, 5), assortative=0.0),
     "95/5, telling edges": Recipe((95, 5)),
-    "78/22": Recipe((78, 22), homophily=None),
+    "78/22": Recipe((78, 22), assortative=0.0),
     "78/22, telling edges": Recipe((78, 22)),
-    "silent edges": Recipe(EQUAL, homophily=None),
-    "classes that avoid each other": Recipe(EQUAL, homophily=0.0),
-    "bipartite": Recipe((1, 1), homophily=0.0),
+    "silent edges": Recipe(EQUAL, assortative=0.0),
+    "classes that avoid each other": Recipe(EQUAL, assortative=-1.0),
+    "bipartite": Recipe((1, 1), assortative=-1.0),
     "ten features": Recipe(EQUAL, features=10, telling=0.5),
-    "60 classes": Recipe((1,) * 60, telling=0.5),
+    "60 classes": Recipe((1,) * 60, assortative=0.8, telling=0.5),
     "silent features": Recipe(EQUAL, telling=0.0),
     "hardly any edges": Recipe(EQUAL, degree=0.1),
     "few links": Recipe(EQUAL, degree=4),
-    "few links, telling features": Recipe(EQUAL, degree=4, features=20, homophily=0.95, telling=1.0),
-    "few silent links, telling features": Recipe(EQUAL, degree=4, features=20, homophily=None, telling=1.0),
+    "few links, telling features": Recipe(EQUAL, degree=4, features=20, assortative=0.94, telling=1.0),
+    "few silent links, telling features": Recipe(EQUAL, degree=4, features=20, assortative=0.0, telling=1.0),
     "30,000 nodes": Recipe(EQUAL, nodes=30_000),
 }
 
@@ -146,7 +104,7 @@ def runs(names: list[str], flagships: list[str], epsilons: list[float], seeds: l
 @lru_cache(maxsize=1)
 def made(name: str, seed: int) -> tuple[gv.Graph, gv.Graph]:
     """A graph, and the same without edges."""
-    graph = GRAPHS[name].graph(name, seed)
+    graph = GRAPHS[name].graph(name, seed).random_split(seed=seed)
     return graph, replace(graph.with_arcs(Csr.empty(graph.num_nodes)), name=f"{name}, no edges")
 
 

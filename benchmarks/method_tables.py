@@ -3,8 +3,9 @@
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
-for the three methods of every unit that are best on these graphs, on average. What lies between such a mark and
-`<!-- /results -->` is written anew.
+for the three methods of every unit that are best on these graphs, on average; the words `best proven` in such a mark
+for the best proven line of every graph and epsilon, with its gaps. What lies between a mark and `<!-- /results -->` is
+written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from graphveil.bench import kept
+from graphveil.bench.best_proven import best_proven
 from graphveil.bench.kept import KeptLine
 from graphveil.bench.table import board, by_epsilon, in_percent, lined
 
@@ -33,6 +35,8 @@ def filled(text: str, results: Path) -> str:
             return block[0]
         if board_at := re.fullmatch(r"epsilon ([\d.]+)", block["wanted"]):
             return f"{block[1]}\n{board([table], float(board_at[1]))}\n\n{block[5]}"
+        if block["wanted"] == "best proven":
+            return f"{block[1]}\n{best_proven([table])}\n\n{block[5]}"
         if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", block["wanted"]):
             graphs = best_of[3].split(", ")
             return f"{block[1]}\n{best(kept.load(table), int(best_of[1]), float(best_of[2]), graphs)}\n\n{block[5]}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from graphveil.bench import kept
+from graphveil.bench.best_proven import LARGEST
 from graphveil.bench.kept import KeptLine
 from graphveil.report import charts
 from graphveil.report.charts import Level, Point, Series
@@ -59,7 +60,10 @@ def picture(width: int, height: int, alt: str, body: Markup) -> str:
 
 
 def accuracy(lines: Sequence[KeptLine]) -> str:
-    """The best proven methods of every unit, by mean accuracy over `GRAPHS`; levels are what needs no epsilon."""
+    """The best proven methods of every unit, by mean accuracy over `GRAPHS`; levels are what needs no epsilon.
+
+    The largest class lies so far below that the curves would be flat beside it.
+    """
     units = list(dict.fromkeys(line.unit for line in lines))
     panels = [
         Markup('<g transform="translate({} {})">{}</g>').format(
@@ -87,7 +91,7 @@ def _panel(unit: str, lines: Sequence[KeptLine]) -> Markup:
         for style, label in enumerate(best)
     ]
     free = {line.full_label: _means([each for each in mine if each.full_label == line.full_label])
-            for line in mine if line.free}  # fmt: skip
+            for line in mine if line.free and not line.method.startswith(LARGEST)}  # fmt: skip
     levels = [
         Level(label, len(best) + place, mean, f"{label}: {mean:.1%}")
         for place, (label, [(_, mean)]) in enumerate((label, found) for label, found in free.items() if len(found) == 1)

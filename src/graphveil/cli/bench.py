@@ -146,12 +146,20 @@ def bench_markdown(
 def bench_board(
     results: KeptFiles,
     epsilon: Annotated[float, typer.Option(help="The epsilon at which methods are compared.")] = 4.0,
+    best: Annotated[
+        bool, typer.Option("--best", help="Only the best proven line of each graph, at every epsilon, and its gaps.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print kept results as a leaderboard: per unit and split, methods against datasets."""
+    from graphveil.bench.best_proven import best_proven
     from graphveil.bench.table import board, board_lines
 
-    if as_json:
+    if best and as_json:
+        raise typer.BadParameter("--best is printed as Markdown; take --json without it")
+    if best:
+        say(best_proven(results))
+    elif as_json:
         print_json([{"label": line.full_label, **line.model_dump()} for line in board_lines(results, epsilon)])
     else:
         say(board(results, epsilon))

@@ -39,7 +39,7 @@ def social(
     x = rng.standard_normal((num_nodes, num_features), dtype=np.float32) * np.float32(NOISE)
     x += centres.astype(np.float32)[y]
     none = torch.zeros(num_nodes, dtype=torch.bool)
-    adj = _undirected(sources, targets, num_nodes)
+    adj = both_ways(sources, targets, num_nodes)
     labels = torch.from_numpy(y.astype(np.int64))
     parts = (torch.from_numpy(x), adj, labels, num_classes, True, none, none, none)
     return Graph(*parts, "social", "none", every_id_present=True)
@@ -63,20 +63,20 @@ def _draw_edges(y: Ids, classes: int, count: int, homophily: float, rng: np.rand
     reach = np.concatenate([[0.0], np.cumsum(sociability[by_class])])
     borders = reach[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=classes))])]
     # The order of the edges is free, and sorted spots are found several times faster.
-    sources = by_class[_pick(reach, np.sort(rng.random(count)) * reach[-1])]
+    sources = by_class[pick(reach, np.sort(rng.random(count)) * reach[-1])]
     leaves = rng.random(count) >= homophily
     shift = rng.integers(1, classes, count)
     goal = np.where(leaves, (y[sources] + shift) % classes, y[sources])
     spot = borders[goal] + rng.random(count) * (borders[goal + 1] - borders[goal])
-    return sources, by_class[_pick(reach, spot)]
+    return sources, by_class[pick(reach, spot)]
 
 
-def _pick(reach: Floats, spots: Floats) -> Ids:
+def pick(reach: Floats, spots: Floats) -> Ids:
     """Which of the consecutive intervals [reach[i], reach[i + 1]) holds each spot."""
     return np.minimum(np.searchsorted(reach, spots, side="right") - 1, len(reach) - 2)
 
 
-def _undirected(sources: Ids, targets: Ids, num_nodes: int) -> Csr:
+def both_ways(sources: Ids, targets: Ids, num_nodes: int) -> Csr:
     """Both arcs of every edge, without loops and repeats."""
     low, high = np.minimum(sources, targets), np.maximum(sources, targets)
     keys = np.sort((low * num_nodes + high)[low != high])

@@ -17,6 +17,7 @@ from graphveil import discover
 from graphveil.core import InvalidInput, quoted, require_cost, require_printable, require_seed, rounded
 from graphveil.evidence.case import Case, Verdict
 from graphveil.evidence.sound_cases import upheld
+from graphveil.evidence.stream_case import Lifetime
 from graphveil.release.finding import Finding
 from graphveil.runtime.engine import each
 
@@ -128,9 +129,9 @@ class Court:
 
 
 def cases() -> list[Case]:
-    """Every case: false claims from the folder `cases`, then every sound claim of every method."""
+    """Every case: false claims from the folder `cases`, then every sound claim of every method, and of a stream."""
     false = [kind() for kind in discover.classes("evidence.cases", Case).values()]  # type: ignore[call-arg]  # all have defaults
-    return [*false, *upheld()]
+    return [*false, *upheld(), Lifetime()]
 
 
 def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:

@@ -8,6 +8,7 @@ replaced by its opposite.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -33,7 +34,7 @@ DELTAS = 0.4, 0.05
 second."""
 MOST = 1.6
 """The noise grows until a claim costs no more at the first delta: a Gaussian then moves by 1.4 to 2 deviations."""
-_NOISES = tuple(2.0 ** (half / 2) for half in range(-4, 24))
+_NOISES = tuple(math.exp2(half / 2) for half in range(-4, 24))
 """A claim that does not fall with the noise is heard with the last."""
 _NODES, _CROWD, _FEATURES, _CLASSES = 12, 24, 4, 3
 _RUNS, _FEWER, _OWN, _QUICK = 500, 200, 100, 8

@@ -52,11 +52,11 @@ class ForgottenParent(Case):
         parents = _trained(here), _trained(there)
         known = [_weights(parent.state) for parent in parents]
         drawn = np.random.default_rng(seed).integers(2**31, size=(2, runs)) + 1
-        told = [
+        present, absent = (
             _nearer(known, parent, graph, seeds)
             for parent, graph, seeds in zip(parents, (here, there), drawn, strict=True)
-        ]
-        return Scores(*told)
+        )
+        return Scores(present, absent)
 
 
 def _pair() -> Pair:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,13 +17,19 @@ from graphveil import discover
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit
 from graphveil.evidence import court, sound_cases
+from graphveil.evidence.bounds import Scores, rank_test
 from graphveil.evidence.case import Case
+from graphveil.evidence.stream_case import Lifetime
 from graphveil.graph.sealing import Public
 from graphveil.methods.gap import Gap
+from graphveil.privacy import accounting
 from graphveil.report.court import court_page
-from graphveil.runtime.engine import Local, using
+from graphveil.runtime.engine import Local, one_thread, using
 
 pytestmark = pytest.mark.xdist_group("court")  # held once, not once in every process
+
+CAUGHT = ("census-node", "dpdgc-edge", "eclipse-edge-2", "edgerand-edge", "gap-edge", "lp2st-label", "probe-features")
+"""Cheap cases, of every unit."""
 
 KEPT = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())
 
@@ -159,10 +166,10 @@ def _is_case(item: Any, home: str) -> bool:
 
 @dataclass(frozen=True)
 class Boastful(Gap):
-    """A quarter of the noise that it charges for."""
+    """Half of the noise that it charges for."""
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
-        whole, less = (super(Boastful, self).plan(public, adjacency, reading, share * noise) for share in (1.0, 0.25))
+        whole, less = (super(Boastful, self).plan(public, adjacency, reading, share * noise) for share in (1.0, 0.5))
         (step,) = whole.steps
         return replace(whole, steps=(replace(step, act=less.steps[0].act),))
 
@@ -174,6 +181,62 @@ def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(mon
     (ruling,) = court.hold(only="boastful-edge-3").rulings
     assert ruling.finding.verdict == "refuted"
     assert not ruling.as_expected
+
+
+# --- Power: half of the noise. benchmarks/court_power.py hears all cases so, in many minutes. ---
+
+CONFIDENCE = 1 - court.ERROR / len(court.cases())
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_half_of_the_noise_is_caught(name: str) -> None:
+    (case,) = (each for each in court.cases() if each.name == name)
+    assert isinstance(case, sound_cases.Upheld)
+    with one_thread():
+        assert case.judge(case.boast(0.5).play(case.runs, seed=1), CONFIDENCE).verdict == "refuted"
+
+
+@pytest.mark.slow  # journals are written to disk
+def test_half_of_the_noise_of_a_stream_is_caught() -> None:
+    case = Lifetime(drawn=0.5)
+    assert case.judge(case.play(case.runs, seed=1), CONFIDENCE).verdict == "refuted"
+
+
+def test_a_boast_charges_for_all_of_the_noise_and_draws_half() -> None:
+    (case,) = (each for each in court.cases() if each.name == "dpsgd-node")
+    assert isinstance(case, sound_cases.Upheld)
+    claimed, drawn = case.plan.steps, case.boast(0.5).plan.steps
+    assert [step.claim for step in drawn] == [step.claim for step in claimed]
+    assert all(less.act != step.act for less, step in zip(drawn, claimed, strict=True))
+    assert case.boast(1.0).plan == case.plan
+
+
+def test_a_leak_that_is_rarer_than_the_first_delta_is_caught_at_the_second() -> None:
+    (case,) = (each for each in court.cases() if each.name == "gap-edge")
+    silent = np.random.default_rng(0).standard_normal((2, case.runs))
+    silent[0, : case.runs // 4] = np.inf
+    found = case.judge(Scores(*silent), CONFIDENCE)
+    assert (found.delta, found.verdict) == (0.05, "refuted")
+    assert rank_test(Scores(*silent), 0.4, CONFIDENCE) == 0.0
+
+
+def test_both_deltas_share_the_chance_of_an_error() -> None:
+    (case,) = (each for each in court.cases() if each.name == "gap-edge")
+    found = case.judge(Scores(*np.random.default_rng(0).standard_normal((2, 50))), CONFIDENCE)
+    assert 1 - found.confidence == pytest.approx((1 - CONFIDENCE) / 2)
+    assert found.claimed == pytest.approx(accounting.epsilon(case.plan, found.delta))  # type: ignore[attr-defined]
+
+
+def test_networks_of_ones_own_and_growing_graphs_are_heard() -> None:
+    sound = [case for case in court.cases() if case.expected == "consistent"]
+    own = [case for case in sound if isinstance(getattr(getattr(case, "method", None), "network", None), gv.OwnNetwork)]
+    assert {case.name.rpartition("-")[0] for case in own} == {
+        "drw-features",
+        "heterpoisson-node",
+        "ndp-features",
+        "ndp-node",
+    }
+    assert [case.name for case in sound if isinstance(case, Lifetime)] == ["stream-edge"]
 
 
 def test_a_case_that_is_not_decided_as_expected_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

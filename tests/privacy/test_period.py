@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from audit_streams import Moment, audit, graph_of, told
+from audit_streams import audit
 from graphveil.core import Adjacency, GraphveilError, InvalidInput, Plan, PrivateAccess, Reading, Step
 from graphveil.evidence.case import small_graph
+from graphveil.evidence.stream_case import Moment, graph_of, told
 from graphveil.graph.graph import Graph
 from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.journal import Journal, StreamTerms

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Adjacency, Curve, Plan, Reading, Step, Unit
-from graphveil.evidence.bounds import Scores
+from graphveil.evidence.bounds import Scores, finding
 from graphveil.evidence.game import Game, Pair
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.bases.method import Method
 from graphveil.privacy import accounting
+from graphveil.release.finding import Finding
 
 Verdict = Literal["refuted", "consistent"]
 
@@ -49,6 +50,10 @@ class Case(ABC):
     @abstractmethod
     def play(self, runs: int, seed: int) -> Scores:
         """`runs` independent runs on each input."""
+
+    def judge(self, scores: Scores, confidence: float) -> Finding:
+        """What these scores certify, and what is claimed."""
+        return finding(self.name, scores, self.claimed(), self.delta, confidence, self.threshold)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from typing import Any, Self, get_args
 
 from graphveil import discover
 from graphveil.core import InvalidInput, quoted, require_cost, require_printable, require_seed, rounded
-from graphveil.evidence.bounds import finding
 from graphveil.evidence.case import Case, Verdict
 from graphveil.evidence.sound_cases import upheld
+from graphveil.evidence.stream_case import Lifetime
 from graphveil.release.finding import Finding
 from graphveil.runtime.engine import each
 
@@ -129,9 +129,9 @@ class Court:
 
 
 def cases() -> list[Case]:
-    """Every case: false claims from the folder `cases`, then every sound claim of every method."""
+    """Every case: false claims from the folder `cases`, then every sound claim of every method, and of a stream."""
     false = [kind() for kind in discover.classes("evidence.cases", Case).values()]  # type: ignore[call-arg]  # all have defaults
-    return [*false, *upheld()]
+    return [*false, *upheld(), Lifetime()]
 
 
 def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
@@ -156,5 +156,5 @@ def _heard(shared: tuple[int, bool, float], case: Case) -> Ruling:
     started = time.process_time()
     # Cases must not share their draws: a seed is one case's alone.
     scores = case.play(case.quick if quick else case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
-    found = finding(case.name, scores, case.claimed(), case.delta, confidence, case.threshold)
+    found = case.judge(scores, confidence)
     return Ruling(case.name, case.claim, case.source, case.expected, found, time.process_time() - started)

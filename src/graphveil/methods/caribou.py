@@ -220,6 +220,7 @@ class Caribou(EdgeMethod):
             replace(posteriors, hidden=4, head=4, epochs=2),
             replace(features, most_degree=8, epochs=2, scale="none"),
             replace(features, hidden=4, head=4),
+            replace(features, hops=1, hidden=4, head=4),
             replace(posteriors, most_degree=8, epochs=2),
         )
 

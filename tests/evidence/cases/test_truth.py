@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphveil.evidence.bounds import Scores, clopper_pearson, gaussian_epsilon, rank_test
 from graphveil.evidence.case import Case
+from graphveil.evidence.cases import blank_degrees, forgotten_parent
 from graphveil.evidence.cases.caribou_theorem_four import CaribouTheoremFour
 from graphveil.evidence.cases.dpar_lists import DparLists
 from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
+from graphveil.evidence.cases.forgotten_parent import ForgottenParent
 from graphveil.evidence.cases.gap_node_level import GapNodeLevel
 from graphveil.evidence.cases.gap_one_row import GapOneRow
 from graphveil.evidence.cases.privgnn_argmax import PrivGnnArgmax
@@ -94,3 +97,22 @@ def test_a_node_turns_every_row_that_lists_it() -> None:
     # Log-likelihood ratios of a Gaussian that moves by mu standard deviations are mu^2 apart.
     mu = math.sqrt(scores.present.mean() - scores.absent.mean())
     assert mu == pytest.approx(math.hypot(19, 20 * math.sqrt(0.5)), rel=0.02)
+
+
+def test_the_library_charges_the_parent_that_the_claim_forgets() -> None:
+    case, graph = ForgottenParent(), forgotten_parent._pair().graph
+    served = forgotten_parent._served(forgotten_parent._trained(graph), graph, 1).certificate
+    assert served.plan_epsilon == pytest.approx(case.claimed()) <= 0.1
+    assert served.epsilon == math.inf
+    assert [line.releases for line in served.guarantees] == [2]
+
+
+def test_stated_degrees_tell_nothing_of_who_is_blank() -> None:
+    """The attack of the case, on a plan with public bounds that hold with and without the hub."""
+    pair = blank_degrees._pair()
+    stated = pair.graph.with_degrees(pair.graph.adj.in_degrees())
+    absent = replace(stated, x=pair.x, y=pair.y, adj=pair.adj)
+    with one_thread():
+        worlds = [-blank_degrees._pairs_told(graph, np.arange(30)) for graph in (stated, absent)]
+    assert abs(worlds[0].mean() - worlds[1].mean()) < worlds[0].std() + worlds[1].std()
+    assert rank_test(Scores(*worlds), 0.05, CONFIDENCE) == 0.0

@@ -1,0 +1,77 @@
+"""Would the court notice half of the noise? Every sound claim is heard with a plan that draws less than it charges for.
+
+    python benchmarks/court_power.py [--share 0.5] [--seed 0] [--only gap] [--jobs 2] [--json power.json]
+
+A plan is caught if one of its pairs of graphs refutes it, at the confidence, deltas and runs of the court itself.
+Prints a line per case, then the plans that are not caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import zlib
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from graphveil.evidence import court
+from graphveil.evidence.sound_cases import Upheld
+from graphveil.runtime.engine import Local, each, using
+
+
+def heard(shared: tuple[float, int, float], case: Upheld) -> dict[str, Any]:
+    """What the court would say of a case that draws a share of its noise."""
+    share, seed, confidence = shared
+    started = time.process_time()
+    scores = case.boast(share).play(case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
+    found = case.judge(scores, confidence)
+    return {
+        "case": case.name,
+        "plan": f"{case.method.name()} {case.adjacency.unit.value} {json.dumps(case.method.describe())}",
+        "pair": case.pair.what,
+        "claimed": found.claimed,
+        "delta": found.delta,
+        "certified": found.lower,
+        "auc": found.auc,
+        "runs": found.runs,
+        "caught": found.verdict == "refuted",
+        "seconds": round(time.process_time() - started, 2),
+    }
+
+
+def main() -> None:
+    """Hear the cases and say who is caught."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--share", type=float, default=0.5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    known = court.cases()
+    chosen = [case for case in known if isinstance(case, Upheld) and _named(case.name, asked.only)]
+    with using(Local(asked.jobs)):
+        rows = each(heard, (asked.share, asked.seed, 1 - court.ERROR / len(known)), chosen, "cases")
+    for row in rows:
+        print(
+            "{case:22s} {claimed:.3f} at {delta}: {certified:.3f}, auc {auc:.3f}, {seconds:.1f} s".format(**row), end=""
+        )
+        print("  caught" if row["caught"] else "")
+    plans = defaultdict(list)
+    for row in rows:
+        plans[row["plan"]].append(row)
+    free = [same for same in plans.values() if not any(row["caught"] for row in same)]
+    print(f"{len(plans) - len(free)} of {len(plans)} plans are caught; not: ", end="")
+    print(", ".join(" / ".join(row["case"] for row in same) for same in free) or "none")
+    if asked.json:
+        asked.json.write_text(json.dumps(rows, indent=1))
+
+
+def _named(name: str, only: list[str]) -> bool:
+    return not only or any(f"{name}-".startswith(f"{each}-") for each in only)
+
+
+if __name__ == "__main__":
+    main()

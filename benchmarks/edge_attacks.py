@@ -4,9 +4,12 @@
     python benchmarks/edge_attacks.py --quick                  # Cora, one seed, two epsilons
     python benchmarks/edge_attacks.py --datasets cora --seeds 0 1 2 --results results/edge-attacks.json
     python benchmarks/edge_attacks.py --parts "figure 11" --seeds 0       # the attacks by rank, on Cora
+    python benchmarks/edge_attacks.py --share 3/16             # the third of sixteen machines
+    python benchmarks/edge_attacks.py --show --results results/edge-attacks.json      # sums up what is done
 
-Every run has a file of its own, written when it is done; what is there is not run again. Each AUC is to be read beside
-the floors: the similarity of public features, and LPA against `mlp`, which never reads an edge.
+Every run has a file of its own, written when it is done; what is there, or in `results/edge-attacks.json`, is not run
+again. Each AUC is to be read beside the floors: the similarity of public features, and LPA against `mlp`, which never
+reads an edge.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -72,9 +76,11 @@ RANKS = (10, 20, 50, 100, 200)
 FIGURE_11_EPSILONS = (0.1, 1.0, 10.0)
 """Figure 11, with three of its five epsilons, on Cora: the paper speaks of three datasets and names this one."""
 
+KEPT = Path("results/edge-attacks.json")
 PARTS = ("table 4", "figure 7", "figure 10", "figure 11")
 DATASETS = tuple(dict.fromkeys([*TABLE_4, *FIGURE_7, "twitch-es"]))
 SEEDS = (0, 1, 2)
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,12 @@ class Cell:
     def file(self) -> str:
         words = (self.part, self.dataset, *filter(None, [self.there]), self.label, self.epsilon, self.seed)
         return "-".join(str(word).replace(",", "").replace(" ", "-") for word in words) + ".json"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What its record says of it, see `key_of`."""
+        graph = f"{self.dataset} -> {self.there}" if self.there else self.dataset
+        return self.part, graph, self.label, str(_plain(self.epsilon)), str(self.seed)
 
     def split(self) -> str:
         """As in the papers."""
@@ -196,12 +208,33 @@ def done(folder: Path, wanted: list[Cell]) -> list[Cell]:
     return [cell for cell in wanted if (folder / cell.file).exists()]
 
 
+def key_of(run: dict[str, Any]) -> tuple[str, ...]:
+    """Which cell a record is of."""
+    return tuple(str(run[name]) for name in ("part", "dataset", "method", "epsilon", "seed"))
+
+
+def unpack(kept: Path, folder: Path) -> None:
+    """A file for every run that is kept and has none."""
+    held = {key_of(run): run for run in json.loads(kept.read_text())} if kept.exists() else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for cell in cells(list(DATASETS), list(SEEDS), False):
+        if cell.key in held and not (folder / cell.file).exists():
+            write_whole(folder / cell.file, held[cell.key])
+
+
+def share_of(wanted: list[Item], share: str) -> list[Item]:
+    """The k-th of n parts, for "k/n"."""
+    part, parts = map(int, share.split("/"))
+    return wanted[part - 1 :: parts]
+
+
 def measure(folder: Path, cell: Cell) -> dict[str, Any]:
     """The accuracy of one model, and what every attack makes of it."""
     place = folder / cell.file
     if place.exists():
         held: dict[str, Any] = json.loads(place.read_text())
         return held
+    began = time.process_time()
     graph = gv.datasets.load(cell.dataset, split=cell.split(), seed=cell.seed)
     target = Target(graph, cell.method, Unit.EDGE, cell.epsilon, None, 1e-5, cell.reading, cell.seed)
     release = target.release()
@@ -220,13 +253,14 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
         attacks[f"linkteller {interface}"] = attack.judged(target, release, cell.seed)
     result: dict[str, Any] = {
         "part": cell.part,
-        "dataset": f"{cell.dataset} -> {cell.there}" if cell.there else cell.dataset,
+        "dataset": cell.key[1],
         "method": cell.label,
-        "epsilon": "inf" if cell.epsilon == math.inf else cell.epsilon,
+        "epsilon": _plain(cell.epsilon),
         "sound epsilon": min(release.certificate.sound_epsilon, 1e9),
         "seed": cell.seed,
         **(rare(release, target.graph) if cell.there else {"accuracy": release.evaluate("test")["accuracy"]}),
         "attacks": {name: told(scores) for name, scores in attacks.items()},
+        "seconds": round(time.process_time() - began, 1),
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(place, result)
@@ -255,9 +289,10 @@ def rare(release: Release, graph: Graph) -> dict[str, float]:
 
 
 def told(scores: Scores) -> dict[str, float]:
-    """AUC, also by degree, and TPR at small FPR."""
+    """AUC, also by degree, and TPR at small FPR, to four digits."""
     groups = {f"auc {name}": group.auc() for name, group in scores.by_degree().items()}
-    return {"auc": scores.auc(), **groups, "tpr at 0.1 %": scores.tpr_at(0.001), "tpr at 1 %": scores.tpr_at(0.01)}
+    rates = {"tpr at 0.1 %": scores.tpr_at(0.001), "tpr at 1 %": scores.tpr_at(0.01)}
+    return {name: round(float(value), 4) for name, value in {"auc": scores.auc(), **groups, **rates}.items()}
 
 
 def _brief(attacks: dict[str, dict[str, float]]) -> str:
@@ -287,7 +322,9 @@ def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    return {"mean": round(float(np.mean(values)), 4), "std": round(float(np.std(values)), 4)}
+    """Mean and standard deviation of one value a seed."""
+    more = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": round(float(np.mean(values)), 4), "std": round(more, 4)}
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -364,12 +401,14 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--quick", action="store_true", help="Cora, one seed, epsilon 1.")
     parser.add_argument("--show", action="store_true", help="Run nothing: show what is done.")
+    parser.add_argument("--share", default="1/1", help="Run the k-th of n parts alone, for K/N.")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(".bench/edge-attacks"))
-    parser.add_argument("--results", type=Path, help="Write a summary of all that is done here, as JSON.")
+    parser.add_argument("--results", type=Path, help="Write all runs that are done there, as JSON.")
     given = parser.parse_args()
+    unpack(KEPT, given.out)
     wanted = cells(["cora"], [0], True) if given.quick else cells(given.datasets, given.seeds, False)
-    wanted = [cell for cell in wanted if cell.part in given.parts]
+    wanted = share_of([cell for cell in wanted if cell.part in given.parts], given.share)
     if given.show:
         wanted = done(given.out, wanted)
     with one_thread():
@@ -377,7 +416,7 @@ def main() -> None:
     if given.results:
         # Of all, so that a part does not replace the whole.
         every = done(given.out, cells(list(DATASETS), list(SEEDS), False))
-        write_whole(given.results, summary([measure(given.out, cell) for cell in every]))
+        write_whole(given.results, sorted((measure(given.out, cell) for cell in every), key=key_of))
     show(summary([found[place] for place in range(len(wanted))]))
 
 

@@ -3,7 +3,8 @@
     python benchmarks/node_attacks.py                           # all of it: hours on one core, resumable
     python benchmarks/node_attacks.py --quick                   # Cora and Credit, one seed, the cheapest rows
     python benchmarks/node_attacks.py --part table4 --datasets cora --seeds 0
-    python benchmarks/node_attacks.py --report --json results/node-attacks.json
+    python benchmarks/node_attacks.py --share 3/16              # the third of sixteen machines
+    python benchmarks/node_attacks.py --report --json results/node-attacks.json      # sums up what is done
     python benchmarks/node_attacks.py --part figure4 --teachers # with the paper's own teachers: an hour for each seed
 
 Table 4. A quarter of the nodes trains the target, on the subgraph of these nodes; as many others are scored beside
@@ -18,7 +19,8 @@ of the paper's networks unless `--teachers` is given. Attack 1: who is private; 
 Private and public nodes are not alike in the published splits. `control`: attack 1 where all are drawn alike, on a
 model of the private nodes and on a model of other nodes, which cannot tell and shows what the graphs alone give away.
 
-Every cell has a file of its own, written when it is done; what is there is not run again.
+Every cell has a file of its own, written when it is done; what is there, or in `results/node-attacks.json`, is not run
+again.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
+from edge_attacks import share_of
 from graphveil.bench.runner import write_whole
 from graphveil.core import Reading, Unit
 from graphveil.evidence.attacks.asked_nodes import AskedNodes
@@ -49,6 +52,7 @@ from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.runtime.engine import Local, one_thread
 
+KEPT = Path("results/node-attacks.json")
 EPSILONS = (math.inf, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 PRINTED: dict[str, tuple[float, ...]] = {
     "facebook": (0.567, 0.587, 0.587, 0.587, 0.583, 0.587, 0.588),
@@ -211,6 +215,16 @@ def cells(given: argparse.Namespace) -> list[Cell]:
     return found
 
 
+def unpack(kept: Path, folder: Path) -> None:
+    """A file for every run that is kept and has none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in json.loads(kept.read_text()) if kept.exists() else []:
+        said = {name: run[name] for name in ("part", "dataset", "row", "seed", "lira")}
+        place = Cell(**said, epsilon=float(run["epsilon"])).place(folder)
+        if not place.exists():
+            write_whole(place, run)
+
+
 def spread(values: list[float]) -> str:
     """Mean and deviation of AUCs."""
     more = f" +- {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
@@ -247,13 +261,16 @@ def main() -> None:
     parser.add_argument("--teachers", action="store_true", help="PrivGNN with the paper's own teachers too")
     parser.add_argument("--quick", action="store_true", help="Cora and Credit, one seed")
     parser.add_argument("--report", action="store_true", help="what is there already, without running anything")
+    parser.add_argument("--share", default="1/1", help="run the k-th of n parts alone, for K/N")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(".bench/node-attacks"))
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
     if given.quick:
         given.datasets, given.seeds, given.lira, given.epsilons = ["cora", "credit"], [0], [], [math.inf, 1.0]
-    wanted = [cell for cell in cells(given) if not given.report or cell.place(given.out).exists()]
+    unpack(KEPT, given.out)
+    wanted = share_of(cells(given), given.share)
+    wanted = [cell for cell in wanted if not given.report or cell.place(given.out).exists()]
     found = {}
     with one_thread():
         for place, result in Local(given.jobs).stream(measure, given.out, wanted):

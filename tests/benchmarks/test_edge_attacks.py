@@ -38,10 +38,27 @@ def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path, capsys: pyt
         )
         found.append(edge_attacks.measure(tmp_path, cell))
     (row,) = summary(found)
-    assert row["accuracy"] == {"mean": 0.6, "std": 0.1}
+    assert row["accuracy"] == {"mean": 0.6, "std": 0.1414}
     assert row["seeds"] == 2
     show([row])
     assert "| cora | 0.700 ± 0.000 | 0.821 | 0.700 ± 0.000 |" in capsys.readouterr().out
+
+
+def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
+    cell = Cell("figure 10", "twitch-es", "mlp", gv.methods.Mlp(), math.inf, 0, there="twitch-de")
+    run = {"part": "figure 10", "dataset": "twitch-es -> twitch-de", "method": "mlp", "epsilon": "inf", "seed": 0}
+    edge_attacks.write_whole(tmp_path / "kept.json", [run])
+    edge_attacks.unpack(tmp_path / "kept.json", tmp_path / "runs")
+    assert cell.key == edge_attacks.key_of(run)
+    assert edge_attacks.measure(tmp_path / "runs", cell) == run
+    edge_attacks.unpack(tmp_path / "missing.json", tmp_path / "none")
+    assert not list((tmp_path / "none").iterdir())
+
+
+def test_shares_are_all_of_it() -> None:
+    wanted = cells(["cora"], [0], quick=False)
+    shares = [edge_attacks.share_of(wanted, f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(cell.file for share in shares for cell in share) == sorted(cell.file for cell in wanted)
 
 
 @pytest.mark.parametrize("method", [gv.methods.Mlp(epochs=2), gv.methods.EdgeRand(epochs=2)], ids=["mlp", "edgerand"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphveil.evidence.bounds import Scores
-from node_attacks import CONTROLS, EPSILONS, FOUR, PRINTED, ROWS, Cell, cells, measure, show, told
+from node_attacks import CONTROLS, EPSILONS, FOUR, PRINTED, ROWS, Cell, cells, measure, show, told, unpack
 
 
 def _given(**changed: object) -> argparse.Namespace:
@@ -43,3 +43,11 @@ def test_what_is_there_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFi
     assert measure(tmp_path, cell) == kept
     show([measure(tmp_path, cell)])
     assert "0.5 | gmia" in capsys.readouterr().out
+
+
+def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
+    cell = Cell("table4", "cora", "gcn", math.inf, 1, lira=True)
+    run = {"part": "table4", "dataset": "cora", "row": "gcn", "epsilon": "inf", "seed": 1, "lira": True, "attacks": {}}
+    (tmp_path / "kept.json").write_text(json.dumps([run]))
+    unpack(tmp_path / "kept.json", tmp_path / "runs")
+    assert measure(tmp_path / "runs", cell) == run

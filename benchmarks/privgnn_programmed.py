@@ -151,7 +151,9 @@ def sparse_mean(adj: Csr, device: str) -> Mean:
     places = np.stack([np.repeat(np.arange(adj.num_nodes), degrees), adj.indices])
     weights = torch.from_numpy(np.repeat(1 / np.maximum(degrees, 1), degrees)).float()
     shape = (adj.num_nodes, adj.num_nodes)
-    matrix = torch.sparse_coo_tensor(torch.from_numpy(places), weights, shape).coalesce().to(device)
+    matrix = (
+        torch.sparse_coo_tensor(torch.from_numpy(places), weights, shape, check_invariants=True).coalesce().to(device)
+    )
 
     def mean(rows: Tensor) -> Tensor:
         flat = rows.transpose(0, 1).reshape(rows.shape[1], -1)

@@ -10,7 +10,7 @@ import pytest
 import edge_attacks
 import graphveil as gv
 from communities import communities
-from edge_attacks import Cell, cells, show, summary
+from edge_attacks import Cell, cells, fill, summary, tables
 from graphveil.core import Unit
 from graphveil.evidence.attacks.linkteller import LinkTeller
 from graphveil.evidence.attacks.lpa import Lpa
@@ -26,7 +26,7 @@ def test_every_run_has_a_file_of_its_own() -> None:
     assert {cell.part for cell in wanted} == set(edge_attacks.PARTS)
 
 
-def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path) -> None:
     auc = {"auc": 0.7, "auc low": 0.6, "auc high": 0.8, "tpr at 0.1 %": 0.0, "tpr at 1 %": 0.1}
     attacks = {"features alone": auc, "lpa": auc, "linkteller rerun": auc}
     found = []
@@ -40,8 +40,13 @@ def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path, capsys: pyt
     (row,) = summary(found)
     assert row["accuracy"] == {"mean": 0.6, "std": 0.1414}
     assert row["seeds"] == 2
-    show([row])
-    assert "| cora | 0.700 ± 0.000 | 0.821 | 0.700 ± 0.000 |" in capsys.readouterr().out
+    made = tables([row])
+    assert "| cora | 0.700 ± 0.000 | 0.821 | 0.700 ± 0.000 |" in made["floors"]
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- edge-attacks: floors -->\nold\n<!-- /edge-attacks -->\nafter\n")
+    fill(page, "edge-attacks", made)
+    assert page.read_text().split("\n\n")[1] == made["floors"]
+    assert "old" not in page.read_text()
 
 
 def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:

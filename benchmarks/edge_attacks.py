@@ -4,9 +4,12 @@
     python benchmarks/edge_attacks.py --quick                  # Cora, one seed, two epsilons
     python benchmarks/edge_attacks.py --datasets cora --seeds 0 1 2 --results results/edge-attacks.json
     python benchmarks/edge_attacks.py --parts "figure 11" --seeds 0       # the attacks by rank, on Cora
+    python benchmarks/edge_attacks.py --share 3/16             # the third of sixteen machines
+    python benchmarks/edge_attacks.py --show --results results/edge-attacks.json --page docs/attacks.md
 
-Every run has a file of its own, written when it is done; what is there is not run again. Each AUC is to be read beside
-the floors: the similarity of public features, and LPA against `mlp`, which never reads an edge.
+Every run has a file of its own, written when it is done; what is there, or in `results/edge-attacks.json`, is not run
+again. Each AUC is to be read beside the floors: the similarity of public features, and LPA against `mlp`, which never
+reads an edge. The last command keeps all that is done.
 """
 
 from __future__ import annotations
@@ -14,10 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -72,9 +78,11 @@ RANKS = (10, 20, 50, 100, 200)
 FIGURE_11_EPSILONS = (0.1, 1.0, 10.0)
 """Figure 11, with three of its five epsilons, on Cora: the paper speaks of three datasets and names this one."""
 
+KEPT = Path("results/edge-attacks.json")
 PARTS = ("table 4", "figure 7", "figure 10", "figure 11")
 DATASETS = tuple(dict.fromkeys([*TABLE_4, *FIGURE_7, "twitch-es"]))
 SEEDS = (0, 1, 2)
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,12 @@ class Cell:
     def file(self) -> str:
         words = (self.part, self.dataset, *filter(None, [self.there]), self.label, self.epsilon, self.seed)
         return "-".join(str(word).replace(",", "").replace(" ", "-") for word in words) + ".json"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What its record says of it, see `key_of`."""
+        graph = f"{self.dataset} -> {self.there}" if self.there else self.dataset
+        return self.part, graph, self.label, str(_plain(self.epsilon)), str(self.seed)
 
     def split(self) -> str:
         """As in the papers."""
@@ -196,12 +210,33 @@ def done(folder: Path, wanted: list[Cell]) -> list[Cell]:
     return [cell for cell in wanted if (folder / cell.file).exists()]
 
 
+def key_of(run: dict[str, Any]) -> tuple[str, ...]:
+    """Which cell a record is of."""
+    return tuple(str(run[name]) for name in ("part", "dataset", "method", "epsilon", "seed"))
+
+
+def unpack(kept: Path, folder: Path) -> None:
+    """A file for every run that is kept and has none."""
+    held = {key_of(run): run for run in json.loads(kept.read_text())} if kept.exists() else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for cell in cells(list(DATASETS), list(SEEDS), False):
+        if cell.key in held and not (folder / cell.file).exists():
+            write_whole(folder / cell.file, held[cell.key])
+
+
+def share_of(wanted: list[Item], share: str) -> list[Item]:
+    """The k-th of n parts, for "k/n"."""
+    part, parts = map(int, share.split("/"))
+    return wanted[part - 1 :: parts]
+
+
 def measure(folder: Path, cell: Cell) -> dict[str, Any]:
     """The accuracy of one model, and what every attack makes of it."""
     place = folder / cell.file
     if place.exists():
         held: dict[str, Any] = json.loads(place.read_text())
         return held
+    began = time.process_time()
     graph = gv.datasets.load(cell.dataset, split=cell.split(), seed=cell.seed)
     target = Target(graph, cell.method, Unit.EDGE, cell.epsilon, None, 1e-5, cell.reading, cell.seed)
     release = target.release()
@@ -220,13 +255,14 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
         attacks[f"linkteller {interface}"] = attack.judged(target, release, cell.seed)
     result: dict[str, Any] = {
         "part": cell.part,
-        "dataset": f"{cell.dataset} -> {cell.there}" if cell.there else cell.dataset,
+        "dataset": cell.key[1],
         "method": cell.label,
-        "epsilon": "inf" if cell.epsilon == math.inf else cell.epsilon,
+        "epsilon": _plain(cell.epsilon),
         "sound epsilon": min(release.certificate.sound_epsilon, 1e9),
         "seed": cell.seed,
         **(rare(release, target.graph) if cell.there else {"accuracy": release.evaluate("test")["accuracy"]}),
         "attacks": {name: told(scores) for name, scores in attacks.items()},
+        "seconds": round(time.process_time() - began, 1),
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(place, result)
@@ -255,9 +291,10 @@ def rare(release: Release, graph: Graph) -> dict[str, float]:
 
 
 def told(scores: Scores) -> dict[str, float]:
-    """AUC, also by degree, and TPR at small FPR."""
+    """AUC, also by degree, and TPR at small FPR, to four digits."""
     groups = {f"auc {name}": group.auc() for name, group in scores.by_degree().items()}
-    return {"auc": scores.auc(), **groups, "tpr at 0.1 %": scores.tpr_at(0.001), "tpr at 1 %": scores.tpr_at(0.01)}
+    rates = {"tpr at 0.1 %": scores.tpr_at(0.001), "tpr at 1 %": scores.tpr_at(0.01)}
+    return {name: round(float(value), 4) for name, value in {"auc": scores.auc(), **groups, **rates}.items()}
 
 
 def _brief(attacks: dict[str, dict[str, float]]) -> str:
@@ -287,25 +324,34 @@ def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    return {"mean": round(float(np.mean(values)), 4), "std": round(float(np.std(values)), 4)}
+    """Mean and standard deviation of one value a seed."""
+    more = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": round(float(np.mean(values)), 4), "std": round(more, 4)}
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """All tables in Markdown, printed figures beside ours."""
-    print("\n| dataset | epsilon | anew | printed | same noise | LPA | features | accuracy | seeds |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for row in (row for row in rows if row["part"] == "table 4"):
-        place = [_plain(e) for e in TABLE_4_EPSILONS].index(row["epsilon"])
-        printed = TABLE_4[row["dataset"]][place]
+def tables(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Every table in Markdown, printed figures beside ours, by the name that pages ask for."""
+    parts = {part: [row for row in rows if row["part"] == part] for part in PARTS}
+    makers = {"table 4": _table_4, "figure 7": _figure_7_table, "floors": _floors}
+    makers |= {"figure 10": _figure_10_table, "figure 11": _figure_11_table}
+    return {name: "\n".join(make(parts.get(name, parts["figure 7"]))) for name, make in makers.items()}
+
+
+def _table_4(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| dataset | epsilon | anew | printed | same noise | LPA | features | accuracy | seeds |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for row in rows:
+        printed = TABLE_4[row["dataset"]][[_plain(e) for e in TABLE_4_EPSILONS].index(row["epsilon"])]
         columns = (_auc(row, "linkteller anew"), f"{printed:.3f}", _auc(row, "linkteller rerun"), _auc(row, "lpa"))
-        _line(
-            row["dataset"], row["epsilon"], *columns, _auc(row, "features alone"), _mean(row["accuracy"]), row["seeds"]
-        )
+        last = (_auc(row, "features alone"), _mean(row["accuracy"]), row["seeds"])
+        yield line(row["dataset"], row["epsilon"], *columns, *last)
+
+
+def _figure_7_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     titles = ("dataset", "method", "epsilon", "accuracy", "LPA", "low / high degree", "TPR at 0.1 / 1 %", "LinkTeller")
-    print()
-    _line(*titles, "same noise", "printed")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|---|")
-    for row in (row for row in rows if row["part"] == "figure 7"):
+    yield line(*titles, "same noise", "printed", "seeds")
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---|---:|"
+    for row in rows:
         lpa = row["attacks"]["lpa"]
         degrees = f"{_mean(lpa.get('auc low'))} / {_mean(lpa.get('auc high'))}"
         rates = f"{_mean(lpa['tpr at 0.1 %'])} / {_mean(lpa['tpr at 1 %'])}"
@@ -313,34 +359,51 @@ def show(rows: list[dict[str, Any]]) -> None:
         printed = ", ".join(f"{name} {value:.3f}" for name, value in known.items())
         teller = [_auc(row, f"linkteller {name}") for name in ("served", "rerun")]
         columns = (_mean(row["accuracy"]), _auc(row, "lpa"), degrees, rates, *(teller if teller[0] else teller[::-1]))
-        _line(row["dataset"], row["method"], row["epsilon"], *columns, printed)
-    print("\n| dataset | features alone | printed (Table 3) | mlp posteriors |\n|---|---:|---:|---:|")
-    for row in (row for row in rows if row["part"] == "figure 7" and row["method"] == "mlp"):
-        _line(row["dataset"], _auc(row, "features alone"), f"{PRINTED_FLOOR[row['dataset']]:.3f}", _auc(row, "lpa"))
-    _show_figure_10([row for row in rows if row["part"] == "figure 10"])
-    _show_figure_11([row for row in rows if row["part"] == "figure 11"])
+        yield line(row["dataset"], row["method"], row["epsilon"], *columns, printed, row["seeds"])
 
 
-def _show_figure_10(rows: list[dict[str, Any]]) -> None:
-    print("\n| dataset | method | epsilon | rare F1 | LPA | low degree | LinkTeller | low degree | features |")
-    print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
+def _floors(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield "| dataset | features alone | printed (Table 3) | mlp posteriors |"
+    yield "|---|---:|---:|---:|"
+    for row in (row for row in rows if row["method"] == "mlp"):
+        printed = f"{PRINTED_FLOOR[row['dataset']]:.3f}"
+        yield line(row["dataset"], _auc(row, "features alone"), printed, _auc(row, "lpa"))
+
+
+def _figure_10_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    titles = ("dataset", "method", "epsilon", "rare F1", "LPA", "low degree", "LinkTeller", "low degree", "features")
+    yield line(*titles, "seeds")
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for row in rows:
         teller = next(name for name in ("linkteller served", "linkteller rerun") if name in row["attacks"])
         columns = [(_auc(row, name), _mean(row["attacks"][name].get("auc low"))) for name in ("lpa", teller)]
         f1, floor = _mean(row["rare f1"]), _auc(row, "features alone")
-        _line(row["dataset"], row["method"], row["epsilon"], f1, *columns[0], *columns[1], floor)
+        yield line(row["dataset"], row["method"], row["epsilon"], f1, *columns[0], *columns[1], floor, row["seeds"])
 
 
-def _show_figure_11(rows: list[dict[str, Any]]) -> None:
-    print("\n| dataset | method | epsilon | accuracy | LPA | LinkTeller | features |")
-    print("|---|---|---:|---:|---:|---:|---:|")
-    for row in rows:
-        columns = [_auc(row, name) for name in ("lpa", "linkteller rerun", "features alone")]
-        _line(row["dataset"], row["method"], row["epsilon"], _mean(row["accuracy"]), *columns)
+def _figure_11_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    epsilons = sorted({row["epsilon"] for row in rows})
+    yield line("rank", *(title for e in epsilons for title in (f"accuracy, ε = {e:g}", "LPA", "LinkTeller")), "seeds")
+    yield "|---:" * (3 * len(epsilons) + 2) + "|"
+    cells = {(row["method"], row["epsilon"]): row for row in rows}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [cells[method, e] for e in epsilons]
+        columns = [(_mean(row["accuracy"]), _auc(row, "lpa"), _auc(row, "linkteller rerun")) for row in own]
+        yield line(method.split()[-1], *(value for triple in columns for value in triple), own[0]["seeds"])
 
 
-def _line(*columns: Any) -> None:
-    print("| " + " | ".join(str(column) for column in columns) + " |")
+def fill(page: Path, name: str, made: dict[str, str]) -> None:
+    """Write tables between `<!-- name: table -->` and `<!-- /name -->`."""
+    text = page.read_text(encoding="utf-8")
+    for title, table in made.items():
+        mark = re.compile(rf"(<!-- {name}: {title} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        text = mark.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", text)
+    page.write_text(text, encoding="utf-8")
+
+
+def line(*columns: Any) -> str:
+    """A row of a table in Markdown."""
+    return "| " + " | ".join(str(column) for column in columns) + " |"
 
 
 def _auc(row: dict[str, Any], attack: str) -> str:
@@ -364,21 +427,26 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     parser.add_argument("--quick", action="store_true", help="Cora, one seed, epsilon 1.")
     parser.add_argument("--show", action="store_true", help="Run nothing: show what is done.")
+    parser.add_argument("--share", default="1/1", help="Run the k-th of n parts alone, for K/N.")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(".bench/edge-attacks"))
-    parser.add_argument("--results", type=Path, help="Write a summary of all that is done here, as JSON.")
+    parser.add_argument("--results", type=Path, help="Write all runs that are done there, as JSON.")
+    parser.add_argument("--page", type=Path, help="Write the tables of all runs into the marks of this page.")
     given = parser.parse_args()
+    unpack(KEPT, given.out)
     wanted = cells(["cora"], [0], True) if given.quick else cells(given.datasets, given.seeds, False)
-    wanted = [cell for cell in wanted if cell.part in given.parts]
+    wanted = share_of([cell for cell in wanted if cell.part in given.parts], given.share)
     if given.show:
         wanted = done(given.out, wanted)
     with one_thread():
         found = dict(Local(given.jobs).stream(measure, given.out, wanted))
+    # Of all, so that a part does not replace the whole.
+    every = [measure(given.out, cell) for cell in done(given.out, cells(list(DATASETS), list(SEEDS), False))]
     if given.results:
-        # Of all, so that a part does not replace the whole.
-        every = done(given.out, cells(list(DATASETS), list(SEEDS), False))
-        write_whole(given.results, summary([measure(given.out, cell) for cell in every]))
-    show(summary([found[place] for place in range(len(wanted))]))
+        write_whole(given.results, sorted(every, key=key_of))
+    if given.page:
+        fill(given.page, "edge-attacks", tables(summary(every)))
+    print("\n\n".join(tables(summary([found[place] for place in range(len(wanted))])).values()))
 
 
 if __name__ == "__main__":

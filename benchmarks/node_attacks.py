@@ -3,7 +3,8 @@
     python benchmarks/node_attacks.py                           # all of it: hours on one core, resumable
     python benchmarks/node_attacks.py --quick                   # Cora and Credit, one seed, the cheapest rows
     python benchmarks/node_attacks.py --part table4 --datasets cora --seeds 0
-    python benchmarks/node_attacks.py --report --json results/node-attacks.json
+    python benchmarks/node_attacks.py --share 3/16              # the third of sixteen machines
+    python benchmarks/node_attacks.py --report --json results/node-attacks.json --page docs/attacks.md
     python benchmarks/node_attacks.py --part figure4 --teachers # with the paper's own teachers: an hour for each seed
 
 Table 4. A quarter of the nodes trains the target, on the subgraph of these nodes; as many others are scored beside
@@ -18,7 +19,8 @@ of the paper's networks unless `--teachers` is given. Attack 1: who is private; 
 Private and public nodes are not alike in the published splits. `control`: attack 1 where all are drawn alike, on a
 model of the private nodes and on a model of other nodes, which cannot tell and shows what the graphs alone give away.
 
-Every cell has a file of its own, written when it is done; what is there is not run again.
+Every cell has a file of its own, written when it is done; what is there, or in `results/node-attacks.json`, is not run
+again. The last command but one keeps all that is done.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
+from edge_attacks import fill, line, share_of
 from graphveil.bench.runner import write_whole
 from graphveil.core import Reading, Unit
 from graphveil.evidence.attacks.asked_nodes import AskedNodes
@@ -49,6 +52,7 @@ from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.runtime.engine import Local, one_thread
 
+KEPT = Path("results/node-attacks.json")
 EPSILONS = (math.inf, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 PRINTED: dict[str, tuple[float, ...]] = {
     "facebook": (0.567, 0.587, 0.587, 0.587, 0.583, 0.587, 0.588),
@@ -58,8 +62,6 @@ PRINTED: dict[str, tuple[float, ...]] = {
     "computers": (0.702, 0.701, 0.661, 0.707, 0.708, 0.711, 0.701),
 }
 """G-MIA in Table 4. The paper's Facebook graph is another one than that of page links here."""
-PRINTED_FOUR = """printed, attack 2: .40 (Amazon), .51 (ArXiv), .54 (Reddit), and .82, .75, .87 for B1
-printed, attack 1: at most .54, and above .75 for B1"""
 DELTA = 1e-4
 CARIBOU = {"hops": 2, "lipschitz": 0.6, "beta": 10.0, "tau": 1.0, "loops": 1.0, "start": "features", "head": 64}
 STUDENT = {"spend": "noise", "argmax": "laplace", "sharp": False, "student": "sage"}
@@ -72,6 +74,13 @@ ROWS: dict[str, tuple[float, ...]] = {
 }
 LIRA: dict[str, tuple[float, ...]] = {"caribou, edges": (math.inf, 1.0), "caribou, nodes": ()}
 """Where LiRA runs, if not everywhere."""
+TITLES = {
+    "table 4": "| dataset | row | epsilon | printed | seeds | G-MIA | low / high | TPR | LiRA | low / high | TPR "
+    "| threshold | features alone |",
+    "figure 4": "| dataset | model | seeds | attack | AUC | low / high | TPR | threshold | features alone |",
+    "control": "| dataset | model | seeds | attack 1 | low / high | TPR | same attack, model of other nodes "
+    "| threshold | features alone |",
+}
 FOUR = ("B1", "privgnn, voting teachers, no noise", "privgnn, voting teachers", "privgnn, default", "census")
 CONTROLS = ("B1", "privgnn, default", "census")
 TEACHERS = "privgnn, paper's teachers"
@@ -211,30 +220,73 @@ def cells(given: argparse.Namespace) -> list[Cell]:
     return found
 
 
+def unpack(kept: Path, folder: Path) -> None:
+    """A file for every run that is kept and has none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in json.loads(kept.read_text()) if kept.exists() else []:
+        said = {name: run[name] for name in ("part", "dataset", "row", "seed", "lira")}
+        place = Cell(**said, epsilon=float(run["epsilon"])).place(folder)
+        if not place.exists():
+            write_whole(place, run)
+
+
 def spread(values: list[float]) -> str:
     """Mean and deviation of AUCs."""
-    more = f" +- {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.3f}{more}"
+    more = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{more}" if values else ""
 
 
-def show(results: list[dict[str, Any]]) -> None:
-    """One line for every attacker of every row."""
+def tables(results: list[dict[str, Any]]) -> dict[str, str]:
+    """Every table in Markdown, by the name that pages ask for."""
     groups: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["part"], result["dataset"], result["row"], result["epsilon"]), []).append(result)
-    if any(part == "figure4" for part, *_ in groups):
-        print(PRINTED_FOUR)
-    print("part | dataset | row | epsilon | printed | attack | seeds | AUC | low | high | TPR at 0.1 % | at 1 %")
+    made = {
+        "table 4": [TITLES["table 4"], "|---" * 13 + "|"],
+        "figure 4": [TITLES["figure 4"], "|---" * 9 + "|"],
+        "control": [TITLES["control"], "|---" * 9 + "|"],
+    }
     for (part, dataset, row, epsilon), runs in groups.items():
-        printed = ""
-        if part == "table4" and row.startswith("caribou"):
-            printed = str(PRINTED[dataset][EPSILONS.index(float(epsilon))])
-        for attack in dict.fromkeys(name for run in runs for name in run["attacks"]):
-            seen = [run["attacks"][attack] for run in runs if attack in run["attacks"]]
-            auc, low, high = (spread([one[key] for one in seen if key in one]) for key in ("auc", "low", "high"))
-            rates = [f"{np.mean([one[key] for one in seen]):.4f}" for key in ("tpr_0.1%", "tpr_1%")]
-            line = (part, dataset, row, epsilon, printed, attack, str(len(seen)), auc, low, high, *rates)
-            print(" | ".join(line))
+        if part == "table4":
+            made["table 4"].append(_table_row(dataset, row, epsilon, runs))
+        elif part == "control":
+            blind = spread(values(runs, "private_nodes: model of others", "auc"))
+            first = (*judged(runs, "private_nodes"), blind, *floors(runs, "private_nodes"))
+            made["control"].append(line(dataset, row, len(runs), *first))
+        else:
+            for number, attack in enumerate(("private_nodes", "asked_nodes"), start=1):
+                if attack in runs[0]["attacks"]:
+                    columns = (*judged(runs, attack), *floors(runs, attack))
+                    made["figure 4"].append(line(dataset, row, len(runs), number, *columns))
+    return {name: "\n".join(lines) for name, lines in made.items()}
+
+
+def _table_row(dataset: str, row: str, epsilon: str, runs: list[dict[str, Any]]) -> str:
+    printed = ""
+    if row.startswith("caribou"):
+        printed = f"{PRINTED[dataset][EPSILONS.index(float(epsilon))]:.3f}"
+    attacks = (*judged(runs, "gmia"), *judged(runs, "lira"), *floors(runs, "gmia"))
+    return line(dataset, row, f"{float(epsilon):g}", printed, len(runs), *attacks)
+
+
+def values(runs: list[dict[str, Any]], attack: str, what: str) -> list[float]:
+    """One value for every run that has it."""
+    return [run["attacks"][attack][what] for run in runs if what in run["attacks"].get(attack, {})]
+
+
+def judged(runs: list[dict[str, Any]], attack: str) -> tuple[str, str, str]:
+    """AUC, AUC by degree, and TPR at 0.1 % and 1 % in per cent."""
+    if not values(runs, attack, "auc"):
+        return "", "", ""
+    low, high = (f"{np.mean(values(runs, attack, what)):.3f}" for what in ("low", "high"))
+    rates = [f"{100 * np.mean(values(runs, attack, what)):.1f}" for what in ("tpr_0.1%", "tpr_1%")]
+    return spread(values(runs, attack, "auc")), f"{low} / {high}", " / ".join(rates)
+
+
+def floors(runs: list[dict[str, Any]], attack: str) -> tuple[str, str]:
+    """What needs no shadow, and what needs no model."""
+    threshold, alone = (values(runs, f"{attack}: {name}", "auc") for name in ("confidence threshold", "features alone"))
+    return spread(threshold), spread(alone)
 
 
 def main() -> None:
@@ -247,13 +299,17 @@ def main() -> None:
     parser.add_argument("--teachers", action="store_true", help="PrivGNN with the paper's own teachers too")
     parser.add_argument("--quick", action="store_true", help="Cora and Credit, one seed")
     parser.add_argument("--report", action="store_true", help="what is there already, without running anything")
+    parser.add_argument("--share", default="1/1", help="run the k-th of n parts alone, for K/N")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path(".bench/node-attacks"))
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
+    parser.add_argument("--page", type=Path, help="write the tables into the marks of this page")
     given = parser.parse_args()
     if given.quick:
         given.datasets, given.seeds, given.lira, given.epsilons = ["cora", "credit"], [0], [], [math.inf, 1.0]
-    wanted = [cell for cell in cells(given) if not given.report or cell.place(given.out).exists()]
+    unpack(KEPT, given.out)
+    wanted = share_of(cells(given), given.share)
+    wanted = [cell for cell in wanted if not given.report or cell.place(given.out).exists()]
     found = {}
     with one_thread():
         for place, result in Local(given.jobs).stream(measure, given.out, wanted):
@@ -262,9 +318,12 @@ def main() -> None:
             said = (result[key] for key in ("part", "dataset", "row", "epsilon", "seed", "seconds"))
             print(*said, best, flush=True)
     results = [found[place] for place in range(len(wanted))]
-    show(results)
+    made = tables(results)
+    print("\n\n".join(made.values()))
     if given.json:
         write_whole(given.json, results)
+    if given.page:
+        fill(given.page, "node-attacks", made)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 import edge_attacks
 import graphveil as gv
 from communities import communities
-from edge_attacks import Cell, cells, show, summary
+from edge_attacks import Cell, cells, fill, summary, tables
 from graphveil.core import Unit
 from graphveil.evidence.attacks.linkteller import LinkTeller
 from graphveil.evidence.attacks.lpa import Lpa
@@ -26,7 +26,7 @@ def test_every_run_has_a_file_of_its_own() -> None:
     assert {cell.part for cell in wanted} == set(edge_attacks.PARTS)
 
 
-def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path) -> None:
     auc = {"auc": 0.7, "auc low": 0.6, "auc high": 0.8, "tpr at 0.1 %": 0.0, "tpr at 1 %": 0.1}
     attacks = {"features alone": auc, "lpa": auc, "linkteller rerun": auc}
     found = []
@@ -38,10 +38,32 @@ def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path, capsys: pyt
         )
         found.append(edge_attacks.measure(tmp_path, cell))
     (row,) = summary(found)
-    assert row["accuracy"] == {"mean": 0.6, "std": 0.1}
+    assert row["accuracy"] == {"mean": 0.6, "std": 0.1414}
     assert row["seeds"] == 2
-    show([row])
-    assert "| cora | 0.700 ± 0.000 | 0.821 | 0.700 ± 0.000 |" in capsys.readouterr().out
+    made = tables([row])
+    assert "| cora | 0.700 ± 0.000 | 0.821 | 0.700 ± 0.000 |" in made["floors"]
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- edge-attacks: floors -->\nold\n<!-- /edge-attacks -->\nafter\n")
+    fill(page, "edge-attacks", made)
+    assert page.read_text().split("\n\n")[1] == made["floors"]
+    assert "old" not in page.read_text()
+
+
+def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
+    cell = Cell("figure 10", "twitch-es", "mlp", gv.methods.Mlp(), math.inf, 0, there="twitch-de")
+    run = {"part": "figure 10", "dataset": "twitch-es -> twitch-de", "method": "mlp", "epsilon": "inf", "seed": 0}
+    edge_attacks.write_whole(tmp_path / "kept.json", [run])
+    edge_attacks.unpack(tmp_path / "kept.json", tmp_path / "runs")
+    assert cell.key == edge_attacks.key_of(run)
+    assert edge_attacks.measure(tmp_path / "runs", cell) == run
+    edge_attacks.unpack(tmp_path / "missing.json", tmp_path / "none")
+    assert not list((tmp_path / "none").iterdir())
+
+
+def test_shares_are_all_of_it() -> None:
+    wanted = cells(["cora"], [0], quick=False)
+    shares = [edge_attacks.share_of(wanted, f"{part}/3") for part in (1, 2, 3)]
+    assert sorted(cell.file for share in shares for cell in share) == sorted(cell.file for cell in wanted)
 
 
 @pytest.mark.parametrize("method", [gv.methods.Mlp(epochs=2), gv.methods.EdgeRand(epochs=2)], ids=["mlp", "edgerand"])

@@ -8,10 +8,9 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from graphveil.evidence.bounds import Scores
-from node_attacks import CONTROLS, EPSILONS, FOUR, PRINTED, ROWS, Cell, cells, measure, show, told
+from node_attacks import CONTROLS, EPSILONS, FOUR, PRINTED, ROWS, Cell, cells, measure, tables, told, unpack
 
 
 def _given(**changed: object) -> argparse.Namespace:
@@ -35,11 +34,18 @@ def test_every_epsilon_of_caribou_has_a_printed_figure() -> None:
     assert set(ROWS["caribou, nodes"]) <= set(EPSILONS)
 
 
-def test_what_is_there_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
     cell = Cell("table4", "cora", "caribou, edges", 1.0, 0)
     scores = Scores(np.arange(1.0, 5), np.arange(4.0), np.arange(4), np.arange(4))
     kept = {"part": "table4", "dataset": "cora", "row": cell.row, "epsilon": "1.0", "attacks": {"gmia": told(scores)}}
     cell.place(tmp_path).write_text(json.dumps(kept))
     assert measure(tmp_path, cell) == kept
-    show([measure(tmp_path, cell)])
-    assert "0.5 | gmia" in capsys.readouterr().out
+    assert "| cora | caribou, edges | 1 | 0.500 | 1 | 0.719 |" in tables([measure(tmp_path, cell)])["table 4"]
+
+
+def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
+    cell = Cell("table4", "cora", "gcn", math.inf, 1, lira=True)
+    run = {"part": "table4", "dataset": "cora", "row": "gcn", "epsilon": "inf", "seed": 1, "lira": True, "attacks": {}}
+    (tmp_path / "kept.json").write_text(json.dumps([run]))
+    unpack(tmp_path / "kept.json", tmp_path / "runs")
+    assert measure(tmp_path / "runs", cell) == run

@@ -37,3 +37,9 @@ def test_the_search_finds_an_edge_that_few_are_worse_than(graph: Graph) -> None:
     assert kinds["searched for"]["mean"] <= np.quantile(means, 0.05) + 1e-6
     assert min(means) - 1e-6 <= kinds["random, worst of 5"]["mean"] <= kinds["random, mean of 5"]["mean"]
     assert kinds["the only edge of a node"]["row without"] == 0.0 < kinds["the only edge of a node"]["row with"]
+
+
+def test_pairs_of_a_graph_are_told_from_others(graph: Graph) -> None:
+    joined = edges(graph)
+    absent = np.array([[58, 59], [59, 57]])
+    assert np.array_equal(singular_vectors.both(graph, np.concatenate([absent, joined[:, ::-1]])), joined[:, ::-1])

@@ -3,9 +3,10 @@
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
-for the three methods of every unit that are best on these graphs, on average; the words `best proven` in such a mark
-for the best proven line of every graph and epsilon, with its gaps. What lies between a mark and `<!-- /results -->` is
-written anew.
+for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
+all lines, a graph a column; the words `best proven` in such a mark for the best proven line of every graph and epsilon,
+with its gaps; `<!-- results/NAME.json: columns features, hidden -->` for these entries of what is no table of scores.
+What lies between a mark and `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
@@ -40,6 +41,10 @@ def filled(text: str, results: Path) -> str:
         if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", block["wanted"]):
             graphs = best_of[3].split(", ")
             return f"{block[1]}\n{best(kept.load(table), int(best_of[1]), float(best_of[2]), graphs)}\n\n{block[5]}"
+        if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", block["wanted"]):
+            return f"{block[1]}\n{beside(kept.load(table), float(all_at[1]), all_at[2].split(', '))}\n\n{block[5]}"
+        if columns := re.fullmatch(r"columns (.+)", block["wanted"]):
+            return f"{block[1]}\n{measured(table, columns[1].split(', '))}\n\n{block[5]}"
         lines = wanted_lines(kept.load(table), block["wanted"])
         return f"{block[1]}\n{caption(lines, block['name'])}\n\n{markdown(lines)}\n\n{block[5]}"
 
@@ -96,6 +101,21 @@ def best(lines: list[KeptLine], count: int, epsilon: float, graphs: Sequence[str
         for label in _first(rows, count, len(graphs))
     ]
     return lined(["unit", "method", *graphs], body)
+
+
+def beside(lines: list[KeptLine], epsilon: float, graphs: Sequence[str]) -> str:
+    """A row for every unit and method at one epsilon, in the order of the file."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for line in lines:
+        if line.epsilon == epsilon:
+            rows.setdefault((line.unit, line.method), {})[line.dataset] = in_percent(line, line.half_width)
+    body = [[*place, *(cells.get(graph, "") for graph in graphs)] for place, cells in rows.items()]
+    return lined(["unit", "method", *graphs], body)
+
+
+def measured(table: Path, columns: Sequence[str]) -> str:
+    """Some entries of every measurement, to three digits."""
+    return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept.read_json(table)])
 
 
 def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> list[str]:

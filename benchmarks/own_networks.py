@@ -1,42 +1,58 @@
 """A module of one's own beside the built-in networks: seconds of a step, and test accuracy.
 
-    python benchmarks/own_networks.py speed
-    python benchmarks/own_networks.py accuracy --units node features label edge --datasets cora chain-s --seeds 3
+    python benchmarks/own_networks.py speed [--results results/own-networks-speed.json]
+    python benchmarks/own_networks.py accuracy --records DIR [--units node label] [--datasets cora] [--methods drw]
+                                               [--networks "own gat"] [--seeds 0 1 2 3 4]
+    python benchmarks/own_networks.py merge --records DIR --results results/own-networks.json
 
-speed: clipped gradients of 4,096 stars of about 5.5 nodes, one thread: network=gcn by the built-in engine, the same
-network written with GCNConv by `own_gradients`, and a plain loop over subgraphs (on a sixteenth of them, scaled up).
-Gradients of the first two agree, which is checked. accuracy: epsilon 4, delta 1e-5, seeded; a GAT, GraphSAGE with
-attention pooling and a mixer beside what is built in; settings are the methods' own and nothing is searched.
+speed: clipped gradients of 4,096 subgraphs, one thread: network=gcn by the built-in engine, the same network written
+with GCNConv by `own_gradients`, and a plain loop over subgraphs (on a sixteenth of them, scaled up); one layer on stars
+of about 5.5 nodes, two on neighbourhoods with arcs among the neighbours. CPU seconds, the least of some rounds that
+take turns. Gradients of the first two agree, which is checked.
+
+accuracy: epsilon 4, delta 1e-5, seeded, 75/10/15 splits; a GAT, GraphSAGE with attention pooling and a mixer beside
+what is built in, at every unit that takes them. Settings are the methods' own, widths too, and nothing is searched.
+Every training leaves a record, and is not run again while a record of the same method is there. merge: the table.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, elu
+from torch.nn.functional import cross_entropy, dropout, elu
 from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGEConv
 
 import graphveil as gv
-from engine import stars
-from graphveil.nn.own_gradients import OwnGradients, OwnModel
+from engine import NODES, Step, seconds, stars
+from graphveil.bench.kept import KeptLine
+from graphveil.core import plain
+from graphveil.graph.arcs import Arcs
+from graphveil.nn.own_gradients import OwnGradients, OwnModel, arcs_of
 from graphveil.nn.subgraph import SubgraphModel, gradients
+from graphveil.runtime.folders import write_whole
+from graphveil.sampling.heterpoisson import draws_needed, sample
 from graphveil.sampling.subgraphs import Subgraphs
 
 BATCH, CLASSES, CLIP, SHARE = 4096, 10, 1.0, 16
 SIZES = ((16, 32), (100, 32), (767, 32), (767, 128))
 """Features and hidden units."""
+EPSILON, DELTA = 4.0, 1e-5
+UNITS, DATASETS, SEEDS = ("node", "features", "label", "edge"), ("cora", "facebook"), (0, 1, 2, 3, 4)
 
 
 class Gcn(nn.Module):
-    """What network=gcn computes."""
+    """What network=gcn computes with one layer."""
 
     def __init__(self, features: int, classes: int, hidden: int = 32) -> None:
         super().__init__()
@@ -44,6 +60,17 @@ class Gcn(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.lin(elu(self.conv(x, edge_index)))
+
+
+class Gcn2(Gcn):
+    """What it computes with two."""
+
+    def __init__(self, features: int, classes: int, hidden: int = 32) -> None:
+        super().__init__(features, classes, hidden)
+        self.again = GCNConv(hidden, hidden)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.lin(elu(self.again(elu(self.conv(x, edge_index)), edge_index)))
 
 
 class Gat(nn.Module):
@@ -55,6 +82,18 @@ class Gat(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.lin(elu(self.conv(x, edge_index)))
+
+
+class GatRows(nn.Module):
+    """Two layers of attention with dropout, as GAT is used on a whole graph."""
+
+    def __init__(self, features: int, classes: int, hidden: int = 32) -> None:
+        super().__init__()
+        self.conv, self.out = GATConv(features, hidden // 4, heads=4), GATConv(hidden, classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = elu(self.conv(dropout(x, 0.5, self.training), edge_index))
+        return self.out(dropout(h, 0.5, self.training), edge_index)
 
 
 class SageAttention(nn.Module):
@@ -70,12 +109,12 @@ class SageAttention(nn.Module):
 
 
 class SageRows(SageAttention):
-    """The same with a row for every node, its own beside what attention makes of all that it hears."""
+    """The same with a row for every node, its own beside what attention makes of all that it hears, and dropout."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
-        h = elu(self.conv(x, edge_index))
+        h = elu(self.conv(dropout(x, 0.5, self.training), edge_index))
         heard = self.pool(h[edge_index[0]], edge_index[1], dim_size=len(h))
-        return self.lin(h + heard)
+        return self.lin(dropout(h + heard, 0.5, self.training))
 
 
 class Mixer(nn.Module):
@@ -95,10 +134,30 @@ class Mixer(nn.Module):
         return self.lin(h + elu(self.mix(h)))
 
 
-def built_in(known: SubgraphModel, model: OwnModel, batch: Subgraphs, x: Tensor, y: Tensor) -> Callable[[], Tensor]:
+class MixerHead(Mixer):
+    """The same where there are rows and no arcs."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x, x)
+
+
+def neighbourhoods(count: int) -> Subgraphs:
+    """Centres of a ring of neighbours with those they hear, and all arcs among them."""
+    rng = np.random.default_rng(0)
+    near = [(np.arange(NODES), (np.arange(NODES) + step) % NODES, rng.random(NODES) < 0.4) for step in range(1, 7)]
+    pairs = np.concatenate([np.stack([one[kept], other[kept]]) for one, other, kept in near], axis=1)
+    adj = Arcs(pairs[0], pairs[1], NODES, "edge").cleaned(undirected=True).pack()
+    centres = np.sort(rng.choice(NODES, count, replace=False))
+    keep, draws = np.ones(NODES), np.zeros(draws_needed(adj, centres))
+    return sample(adj, centres, keep, draws, drop_centres=False, induced=True)
+
+
+def built_in(known: SubgraphModel, model: OwnModel, batch: Subgraphs, x: Tensor, y: Tensor) -> Step:
     """The built-in engine at the module's weights."""
     named = model.made_up()
-    weights = [named["conv.lin.weight"].T, named["conv.bias"], named["lin.weight"].T, named["lin.bias"]]
+    layers = ("conv", "again")[: known.layers]
+    weights = [part for layer in layers for part in (named[f"{layer}.lin.weight"].T, named[f"{layer}.bias"])]
+    weights += [named["lin.weight"].T, named["lin.bias"]]
     return lambda: gradients(known, weights, batch, x, y).clipped_sum(CLIP)
 
 
@@ -108,103 +167,183 @@ def loop(model: OwnModel, batch: Subgraphs, x: Tensor, y: Tensor) -> None:
     weights = list(model.module.parameters())
     for place in range(batch.count):
         first, last = batch.ptr[place], batch.ptr[place + 1]
-        sources = torch.arange(1, last - first)
-        out = model.module(x[first:last], torch.stack([sources, torch.zeros_like(sources)]))
+        out = model.module(x[first:last], arcs_of(batch, place))
         found = torch.autograd.grad(cross_entropy(out[:1], y[place : place + 1]), weights)
         length = float(torch.stack([part.double().norm() for part in found]).norm())
         for part, more in zip(total, found, strict=True):
             part += more.double() * (CLIP / max(length, CLIP))
 
 
-def best(work: Callable[[], Any], rounds: int) -> float:
-    """CPU seconds of the quickest of some runs, after a first one."""
-    work()
-    found = []
-    for _ in range(rounds):
-        begin = time.process_time()
-        work()
-        found.append(time.process_time() - begin)
-    return min(found)
+def timed(layers: int, width: int, hidden: int, rounds: int) -> dict[str, float]:
+    """Seconds of one clipped sum of each kind, and the ratios."""
+    torch.manual_seed(0)
+    batch = stars(BATCH) if layers == 1 else neighbourhoods(BATCH)
+    x, y = torch.randn(len(batch.nodes), width), torch.randint(CLASSES, (BATCH,))
+    model = OwnModel.of((Gcn if layers == 1 else Gcn2)(width, CLASSES, hidden))
+    ours = built_in(SubgraphModel("gcn", layers, hidden, "elu", CLASSES, width), model, batch, x, y)
+    own = OwnGradients(model, model.made_up(), batch, x, y, CLASSES, key=0)
+    torch.testing.assert_close(own.clipped_sum(CLIP).norm(), ours().norm(), rtol=1e-4, atol=0.0)
+    took = seconds({"built in": ours, "own": partial(own.clipped_sum, CLIP)}, "cpu", rounds)
+    some = batch.take(np.arange(BATCH // SHARE))
+    took["loop"] = SHARE * seconds({"loop": partial(loop, model, some, x, y)}, "cpu", 2)["loop"]
+    ratios = {"own / built in": took["own"] / took["built in"], "loop / own": took["loop"] / took["own"]}
+    return {"layers": layers, "features": width, "hidden": hidden, **took, **ratios}
 
 
 def speed(rounds: int) -> list[dict[str, float]]:
-    """Seconds of one clipped sum, and the ratios."""
+    """A row for each number of layers and size."""
     torch.set_num_threads(1)
     rows = []
-    for width, hidden in SIZES:
-        torch.manual_seed(0)
-        batch = stars(BATCH)
-        x, y = torch.randn(len(batch.nodes), width), torch.randint(CLASSES, (BATCH,))
-        model = OwnModel.of(Gcn(width, CLASSES, hidden))
-        ours = built_in(SubgraphModel("gcn", 1, hidden, "elu", CLASSES, width), model, batch, x, y)
-        own = OwnGradients(model, model.made_up(), batch, x, y, CLASSES, key=0)
-        torch.testing.assert_close(own.clipped_sum(CLIP).norm(), ours().norm(), rtol=1e-4, atol=0.0)
-        some = batch.take(np.arange(BATCH // SHARE))
-        seconds = {
-            "built in": best(ours, rounds),
-            "own": best(partial(own.clipped_sum, CLIP), rounds),
-            "loop": SHARE * best(partial(loop, model, some, x, y), 1),
-        }
-        ratios = {
-            "own / built in": seconds["own"] / seconds["built in"],
-            "loop / own": seconds["loop"] / seconds["own"],
-        }
-        rows.append({"features": width, "hidden": hidden, **seconds, **ratios})
-        print(json.dumps({name: round(value, 3) for name, value in rows[-1].items()}), flush=True)
+    for layers in (1, 2):
+        for width, hidden in SIZES:
+            row = timed(layers, width, hidden, rounds)
+            rows.append({name: float(f"{value:.3g}") if value % 1 else int(value) for name, value in row.items()})
+            print(json.dumps(rows[-1]), flush=True)
     return rows
 
 
-def contenders(unit: str) -> dict[str, gv.Method]:
-    """The networks of a unit, by name."""
-    pooled, rows = gv.OwnNetwork.of(SageAttention), gv.OwnNetwork.of(SageRows)
-    own = {"gat": gv.OwnNetwork.of(Gat), "sage, attention": pooled, "mixer": gv.OwnNetwork.of(Mixer)}
-    if unit == "label":
-        named = {"probe": None, **own, "sage, attention": rows}
-        return {name: gv.methods.Probe(network=network) for name, network in named.items()}
-    if unit == "edge":
-        named = {"gcn": "gcn", "sage": "sage", **own, "sage, attention": rows}
-        return {name: gv.methods.LapGraph(network=network) for name, network in named.items()}
-    named = {"gcn": "gcn", "sage": "sage", **own}
-    if unit == "features":
-        return {name: gv.methods.Drw(network=network) for name, network in named.items()}
-    small = gv.methods.HeterPoisson(hidden=32)
+@dataclass(frozen=True)
+class Cell:
+    """One training of a method in which `network` stands."""
+
+    unit: str
+    dataset: str
+    method: gv.Method
+    network: str
+    seed: int
+
+    def file(self, records: Path) -> Path:
+        words = self.unit, self.dataset, self.method.name(), self.network, self.seed
+        return records / ("-".join(map(str, words)).replace(" ", "_") + ".json")
+
+    def record(self, records: Path) -> dict[str, Any] | None:
+        """What an earlier run left, if its method was the same."""
+        file = self.file(records)
+        held = json.loads(file.read_text()) if file.exists() else {}
+        return held if held.get("method") == plain(self.method.describe()) else None
+
+    def run(self, records: Path) -> dict[str, Any]:
+        """Train, test, and leave a record."""
+        begin = time.process_time()
+        graph = gv.datasets.load(self.dataset, split="random", seed=self.seed)
+        release = gv.train(graph, self.method, epsilon=EPSILON, delta=DELTA, unit=self.unit, seed=self.seed)
+        record = {
+            "method": plain(self.method.describe()),
+            "test": release.evaluate("test")["accuracy"],
+            "epsilon": release.certificate.epsilon,
+            "sound_epsilon": release.certificate.sound_epsilon,
+            "seconds": time.process_time() - begin,
+        }
+        write_whole(self.file(records), record)
+        return record
+
+
+def methods_of(unit: str) -> list[gv.Method]:
+    """What takes own networks at a unit, as it is without."""
     return {
-        name: small if name == "gcn" else gv.methods.HeterPoisson(network=network) for name, network in named.items()
-    }
+        "node": [gv.methods.HeterPoisson()],
+        "features": [gv.methods.Drw(), gv.methods.Ndp()],
+        "label": [gv.methods.Probe()],
+        "edge": [gv.methods.PrivGraph(), gv.methods.Hearsay()],
+    }[unit]
 
 
-def accuracy(units: list[str], datasets: list[str], seeds: int, epsilon: float) -> None:
-    """One line for every unit, dataset and network: mean and deviation over seeds, in per cent."""
-    for unit in units:
-        for dataset in datasets:
-            for name, method in contenders(unit).items():
-                scores, begin = [], time.perf_counter()
-                for seed in range(seeds):
-                    graph = gv.datasets.load(dataset, split="random", seed=seed)
-                    release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit=unit, seed=seed)
-                    scores.append(100 * release.evaluate("test")["accuracy"])
-                spent = (time.perf_counter() - begin) / seeds
-                row = {"unit": unit, "dataset": dataset, "method": method.name(), "network": name}
-                said = {
-                    "accuracy": round(float(np.mean(scores)), 1),
-                    "deviation": round(float(np.std(scores, ddof=1)), 1),
-                }
-                print(json.dumps({**row, **said, "seconds": round(spent, 1)}), flush=True)
+def contenders(method: gv.Method) -> dict[str, gv.Method]:
+    """The method with each network that can stand in it, built-in ones first; own ones are as wide."""
+    own: dict[str, type[nn.Module]] = {"own gat": Gat, "own sage, attention": SageAttention, "own mixer": Mixer}
+    whole = {**own, "own gat": GatRows, "own sage, attention": SageRows}
+    if isinstance(method, gv.methods.Hearsay):
+        built, own, width = {"built in": method}, {"own mixer": MixerHead}, method.head
+    elif isinstance(method, gv.methods.Probe):
+        built, own, width = {"built in": method}, whole, 64
+    else:
+        built = {f"built-in {name}": replace(method, network=name) for name in ("gcn", "sage")}
+        own, width = whole if isinstance(method, gv.methods.PrivGraph) else own, method.hidden
+    made = {name: replace(method, network=gv.OwnNetwork.of(make, hidden=width)) for name, make in own.items()}
+    return {**built, **made}
+
+
+def cells(given: argparse.Namespace) -> Iterator[Cell]:
+    """The trainings that were asked for."""
+    for unit in given.units:
+        for plain_method in methods_of(unit):
+            if given.methods and plain_method.name() not in given.methods:
+                continue
+            for dataset in given.datasets:
+                for network, method in contenders(plain_method).items():
+                    if not given.networks or network in given.networks:
+                        yield from (Cell(unit, dataset, method, network, seed) for seed in given.seeds)
+
+
+def accuracy(given: argparse.Namespace) -> None:
+    """Run what has no record."""
+    torch.set_num_threads(1)
+    given.records.mkdir(parents=True, exist_ok=True)
+    for cell in cells(given):
+        if cell.record(given.records) is None:
+            done = cell.run(given.records)
+            print(cell.file(given.records).stem, f"{100 * done['test']:.1f} in {done['seconds']:.0f} s", flush=True)
+
+
+def merged(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """A line for every unit, dataset and network of which all seeds have a record."""
+    lines: dict[tuple[str, str, str], list[tuple[Cell, dict[str, Any]]]] = {}
+    for cell in cells(given):
+        held = cell.record(given.records)
+        if held is None:
+            raise SystemExit(f"{cell.file(given.records)} is missing, or of another method: run accuracy first")
+        lines.setdefault((cell.unit, f"{cell.method.name()}, {cell.network}", cell.dataset), []).append((cell, held))
+    return [_line(label, runs) for (_, label, _), runs in lines.items()]
+
+
+def _line(label: str, runs: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
+    cell, records = runs[0][0], [record for _, record in runs]
+    scores = [record["test"] for record in records]
+    described = dict(records[0]["method"])
+    described.pop("kind")
+    line = KeptLine(
+        dataset=cell.dataset,
+        method=label,
+        unit=cell.unit,
+        reading="sound",
+        epsilon=EPSILON,
+        delta=DELTA,
+        selection="fixed",
+        params=described,
+        tuned={},
+        seeds=len(runs),
+        test=statistics.fmean(scores),
+        std=statistics.stdev(scores) if len(scores) > 1 else None,
+        certificate_epsilon=max(record["epsilon"] for record in records),
+        sound_epsilon=max(record["sound_epsilon"] for record in records),
+        published=None,
+        source="",
+        failed=0,
+        failure="",
+        split="random",
+        seconds=min(record["seconds"] for record in records),
+    )
+    return line.model_dump()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["speed", "accuracy"])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--units", nargs="+", default=["node", "features", "label", "edge"])
-    parser.add_argument("--datasets", nargs="+", default=["cora", "chain-s"])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epsilon", type=float, default=4.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "accuracy", "merge"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--records", type=Path, default=Path(".bench/own-networks"))
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--units", nargs="+", default=UNITS)
+    parser.add_argument("--datasets", nargs="+", default=DATASETS)
+    parser.add_argument("--methods", nargs="+")
+    parser.add_argument("--networks", nargs="+")
+    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     given = parser.parse_args()
-    if given.what == "speed":
-        speed(given.rounds)
-    else:
-        accuracy(given.units, given.datasets, given.seeds, given.epsilon)
+    if given.what == "accuracy":
+        accuracy(given)
+        return
+    rows = speed(given.rounds) if given.what == "speed" else merged(given)
+    if given.results:
+        write_whole(given.results, plain(rows))
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def train(
     method = _method_of(method, unit)
     graph = _split_graph(graph)
     _require_kinds(graph, method, ledger)
+    _require_code(method)
     terms, means = Terms(unit, epsilon, noise, delta, reading), _Means(seed, secure, ledger, compute)
     if journal is None:
         state, certificate = _run(graph, method, method.fit, terms, means)
@@ -124,6 +125,7 @@ def extend(
     """
     origin, plan = release.certificate.provenance, release.certificate.plan
     _require_kinds(graph, release.method, ledger)
+    _require_code(release.method)
     if not origin.period:
         raise Unsupported(
             "this release keeps no journal of the edges that it counted, so that it cannot be extended: begin with "
@@ -172,6 +174,7 @@ def infer(
     plan = release.certificate.plan
     method, kept = release.method.chosen(release.state)
     _require_kinds(graph, method, ledger)
+    _require_code(method)
     if type(method).serve is Method.serve:
         raise Unsupported(
             f"{method.name()} predicts from {method.reads.value}: call release.predict(graph), or `graphveil infer` "
@@ -506,6 +509,12 @@ def _require_kinds(graph: Graph, method: Method, ledger: Ledger | None) -> None:
         raise InvalidInput("give a graphveil Graph and a method, e.g. gv.methods.Gap(); train also takes PyG's Data")
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput(f"ledger must be a ledger: gv.Ledger({ledger!r})")
+
+
+def _require_code(method: Method) -> None:
+    """Own networks that a file named and nobody gave are told of before anything is charged."""
+    for own in method.networks():
+        own.known_make()
 
 
 def _note_commit(ledger: Ledger, entry: str) -> None:

@@ -15,7 +15,7 @@ from neighbours import Sketch
 import graphveil as gv
 from coupled import graph_of, nodes_to_change, random_sketches, summed
 from graphveil import discover
-from graphveil.core import Adjacency, InvalidInput, Reading, Unit, Unsupported
+from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.bases.method import Method
@@ -176,6 +176,75 @@ def test_public_and_released_graphs_take_any_module(
     folder = release.save(tmp_path / "release")
     assert torch.equal(gv.load(folder, network=make).predict(), release.predict())
     assert torch.equal(gv.load(folder).predict(), release.predict()), "what was released needs no code"
+
+
+@by_subgraphs
+def test_the_line_on_own_code_cannot_be_cut(method: Any, unit: str, graph: gv.Graph, tmp_path: Path) -> None:
+    """Neither from the plan nor, where there are two, from the sound one; and no graph is needed to see it."""
+    release = trained(graph, method, unit)
+
+    def cut(plan: Plan) -> Plan:
+        kept = [tuple(item for item in step.assumes if "own code" not in item) for step in plan.steps]
+        steps = (replace(step, assumes=items) for step, items in zip(plan.steps, kept, strict=True))
+        return replace(plan, steps=tuple(steps))
+
+    honest = release.certificate
+    forged = replace(
+        release, certificate=replace(honest, plan=cut(honest.plan), sound=honest.sound and cut(honest.sound))
+    )
+    assert "own code" not in forged.card()
+    folder = forged.save(tmp_path / "forged")
+    for read in (gv.load, gv.verify):
+        with pytest.raises(gv.Tampered, match=r"does not say: the network own_modules:Gat"):
+            read(folder)
+
+
+@pytest.mark.parametrize(
+    ("networks", "given"),
+    [
+        ((of(Gat), "gcn"), Gat),
+        ((of(Gat, hidden=2), of(Gat, hidden=4)), Gat),
+        ((of(Gat), of(Mixer)), {"own_modules:Gat": Gat, "own_modules:Mixer": Mixer}),
+    ],
+)
+def test_a_choice_among_own_networks_is_loaded_with_them(
+    networks: tuple[Any, ...], given: Any, graph: gv.Graph, tmp_path: Path
+) -> None:
+    method = gv.methods.Best(tuple(gv.methods.LapGraph(network=one, epochs=5) for one in networks))
+    release = trained(graph, method, "edge")
+    folder = release.save(tmp_path / "release")
+    assert torch.equal(gv.load(folder).predict(), release.predict()), "what was released needs no code"
+    read = gv.load(folder, network=given)
+    assert all(own.make is not None for own in read.method.networks())
+    assert torch.equal(read.predict(), release.predict())
+    here, there = (gv.infer(one, graph, noise=1.0, delta=1e-5, seed=1) for one in (read, release))
+    assert torch.equal(here.predict(), there.predict())
+
+
+def test_a_network_without_its_code_costs_nothing(graph: gv.Graph, tmp_path: Path) -> None:
+    """Whether the method is trained again or serves another graph, alone or among the candidates of a choice."""
+    ledger = gv.Ledger(tmp_path / "ledger.db")
+    ledger.open(graph, "edge", epsilon=1e6, delta=1e-3)
+    before = (tmp_path / "ledger.db").read_bytes()
+    own = gv.methods.LapGraph(network=of(Gat), epochs=2)
+    for place, method in enumerate((own, gv.methods.Best((own, replace(own, epochs=3))))):
+        read = gv.load(trained(graph, method, "edge").save(tmp_path / str(place)))
+        for run in (
+            lambda read=read: trained(graph, read.method, "edge", ledger=ledger),
+            lambda read=read: gv.infer(read, graph, noise=1.0, delta=1e-5, seed=1, ledger=ledger),
+        ):
+            with pytest.raises(InvalidInput, match=r"own_modules:Gat is somebody's own"):
+                run()
+    assert (tmp_path / "ledger.db").read_bytes() == before
+
+
+def test_networks_are_given_by_the_names_that_a_release_has(graph: gv.Graph, tmp_path: Path) -> None:
+    candidates = tuple(gv.methods.LapGraph(network=of(make), epochs=2) for make in (Gat, Mixer))
+    folder = trained(graph, gv.methods.Best(candidates), "edge").save(tmp_path / "release")
+    with pytest.raises(InvalidInput, match=r"own_modules:Gat, own_modules:Mixer: give network="):
+        gv.load(folder, network=Gat)
+    with pytest.raises(InvalidInput, match=r"no network 'own_modules:RowsOnly'"):
+        gv.load(folder, network={"own_modules:RowsOnly": RowsOnly})
 
 
 def test_a_module_learns_through_the_answers_noise(graph: gv.Graph) -> None:

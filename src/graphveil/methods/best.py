@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -21,6 +21,7 @@ from graphveil.methods.bases.method import Method, PredictionReads
 from graphveil.methods.dpsgd import DpSgd
 from graphveil.methods.lapgraph import LapGraph
 from graphveil.nn.clipping import lengths_of
+from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy.session import Session
 
 _WINNER = "best.winner"
@@ -71,6 +72,15 @@ class Best(Method):
     def reads(self) -> PredictionReads:  # type: ignore[override]  # elsewhere the class says it, here the candidates do
         """As the candidates do."""
         return self.candidates[0].reads
+
+    def standing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for one in self.candidates for item in one.standing()))
+
+    def networks(self) -> tuple[OwnNetwork, ...]:
+        return tuple(own for one in self.candidates for own in one.networks())
+
+    def with_networks(self, given: Callable[[OwnNetwork], OwnNetwork]) -> Self:
+        return replace(self, candidates=tuple(one.with_networks(given) for one in self.candidates))
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         plans = self._plans(public, adjacency, reading, noise)

@@ -249,7 +249,7 @@ class OwnGradients:
         starts = self.batch.ptr[members]
         x = self.x[torch.from_numpy(starts[:, None] + np.arange(shape.rows))]
         shared = shape.edge_index()
-        arcs = shared if shared is not None else torch.stack([_arcs(self.batch, member) for member in members])
+        arcs = shared if shared is not None else torch.stack([arcs_of(self.batch, member) for member in members])
         return x, arcs, self.y[members]
 
 
@@ -267,7 +267,7 @@ def shapes_of(batch: Subgraphs, y: Tensor | None = None) -> dict[Shape, list[int
         if stars[member]:
             shape = _star(size)
         else:
-            shared = _arcs(batch, member).numpy().tobytes() if size <= _SMALL else None
+            shared = arcs_of(batch, member).numpy().tobytes() if size <= _SMALL else None
             shape = Shape(size, int(arcs[member]), shared)
         found.setdefault(shape, []).append(member)
     return found
@@ -279,7 +279,7 @@ def _star(rows: int) -> Shape:
     return Shape(rows, rows - 1, np.stack([np.arange(1, rows), np.zeros(rows - 1, np.int64)]).tobytes())
 
 
-def _arcs(batch: Subgraphs, member: int) -> Tensor:
+def arcs_of(batch: Subgraphs, member: int) -> Tensor:
     """The arcs of one subgraph, sources above targets, its rows counted from 0, int64 [2, a]."""
     first, last = batch.ptr[member], batch.ptr[member + 1]
     counts = np.diff(batch.indptr[first : last + 1])
@@ -298,7 +298,7 @@ def own_logits(model: OwnModel, weights: Weights, batch: Subgraphs, x: Tensor) -
             for first in range(0, len(members), size):
                 some = members[first : first + size]
                 rows = x[torch.from_numpy(batch.ptr[some][:, None] + np.arange(shape.rows))]
-                arcs = shared if shared is not None else torch.stack([_arcs(batch, member) for member in some])
+                arcs = shared if shared is not None else torch.stack([arcs_of(batch, member) for member in some])
                 found |= dict(zip(some, _side_by_side(one, rows, arcs), strict=True))
     return torch.stack([found[member] for member in range(batch.count)])
 

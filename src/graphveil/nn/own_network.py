@@ -67,15 +67,20 @@ class OwnNetwork(Described):
         """What makes it; None where a file named it and nobody has given it."""
         return self._make
 
-    def module(self, features: int, classes: int) -> nn.Module:
-        """A fresh module in training mode."""
+    def known_make(self) -> Make:
+        """What makes it, or an error that says how to give it."""
         if self._make is None:
             raise InvalidInput(
                 f"the network {self.name} is somebody's own, and a file does not bring its code: give the class, "
                 "gv.load(folder, network=Net)"
             )
+        return self._make
+
+    def module(self, features: int, classes: int) -> nn.Module:
+        """A fresh module in training mode."""
+        make = self.known_make()
         try:
-            made = self._make(features, classes, **dict(self.settings))
+            made = make(features, classes, **dict(self.settings))
         except Exception as error:
             raise InvalidInput(
                 f"{self.name} could not be made from {features} features, {classes} classes and "

@@ -9,7 +9,7 @@ import os
 import struct
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -356,12 +356,12 @@ def audited(method: Method, plan: Plan) -> str:
 
 
 @timely(PATIENCE)
-def load(path: str | os.PathLike[str], network: Make | None = None) -> Release:
+def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None = None) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it.
 
-    network: the class, or function, of a release that was trained with a module of somebody's own (`OwnNetwork`). One
-    that an installed distribution registers (entry points `graphveil.networks`) is found by itself; without either the
-    card can be read and nothing predicted.
+    network: the class, or function, of a release that was trained with a module of somebody's own (`OwnNetwork`); where
+    `best` chose among several such modules, {name: class}. One that an installed distribution registers (entry points
+    `graphveil.networks`) is found by itself; without either the card can be read and nothing predicted.
     """
     folder = Path(path)
     try:
@@ -380,7 +380,8 @@ def load(path: str | os.PathLike[str], network: Make | None = None) -> Release:
     planner = certificate.provenance.method
     if planner and discover.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
-    method = _with_network(method, network)
+    require_assumed(method, certificate)
+    method = _with_networks(method, network)
     state = _weights(contents["weights.safetensors"])
     if broken := nonfinite(state):
         raise Tampered(f"{folder} holds weights that are not finite: {', '.join(broken)}")
@@ -420,23 +421,40 @@ def _note_other_code(method: Method, certificate: Certificate) -> None:
 
 def has_code(method: Method) -> bool:
     """Whether the method can compute: a network of somebody's own is known by name alone until its class is given."""
-    own = getattr(method, "network", None)
-    return not isinstance(own, OwnNetwork) or own.make is not None
+    return all(own.make is not None for own in method.networks())
 
 
-def _with_network(method: Method, make: Make | None) -> Method:
-    """The method with the code of its own network: what the caller gives, or what is installed under its name.
+def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> Method:
+    """The method with the code of its own networks: what the caller gives, or what is installed under their names.
 
     A file chooses among what was installed to be found, and no more: whatever else it names is not imported.
     """
-    own = getattr(method, "network", None)
-    if not isinstance(own, OwnNetwork):
-        if make is not None:
-            raise InvalidInput(f"this release of {method.name()} has no network of somebody's own; leave `network` out")
-        return method
-    known = make or discover.registered_network(own.name)
+    names = sorted({own.name for own in method.networks()})
+    if given is not None and not names:
+        raise InvalidInput(f"this release of {method.name()} has no network of somebody's own; leave `network` out")
+    if given is not None and not isinstance(given, Mapping):
+        if len(names) > 1:
+            raise InvalidInput(f"this release has the networks {', '.join(names)}: give network={{name: class, ...}}")
+        given = {names[0]: given}
+    if strange := sorted(set(given or ()) - set(names)):
+        raise InvalidInput(f"this release has no network {strange[0]!r}; it has: {', '.join(names)}")
+
+    def known(own: OwnNetwork) -> OwnNetwork:
+        make = (given or {}).get(own.name) or discover.registered_network(own.name)
+        return own if make is None else own.given(make)
+
     with from_file():
-        return method if known is None else replace(method, network=own.given(known))  # type: ignore[call-arg]  # it has one
+        return method.with_networks(known)
+
+
+def require_assumed(method: Method, certificate: Certificate) -> None:
+    """The certificate says what every plan of the method assumes, and so do those that it descends from."""
+    earlier = (one for one in certificate.ancestry[1:] if one.provenance.method)
+    told = ((discover.rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
+    for made, one in ((method, certificate), *told):
+        for plan in filter(None, (one.plan, one.sound)):
+            if plan.steps and (missing := [item for item in made.standing() if item not in plan.assumes]):
+                raise Tampered(f"the certificate of {made.name()} was altered, it does not say: {missing[0]}")
 
 
 def _weights(body: bytes) -> State:
@@ -449,7 +467,7 @@ def _weights(body: bytes) -> State:
 
 def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
     """The weights are those of the method: it scores nodes with them, with as many numbers as its task needs."""
-    if not sizes or not has_code(method):
+    if not sizes or not (method.reads.stored or has_code(method)):
         return
     nodes, features, _ = sizes
     wanted = (nodes if method.reads.stored else 2, method.task.width(sizes))

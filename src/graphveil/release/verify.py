@@ -19,7 +19,7 @@ from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
-from graphveil.release.release import Release, has_code, load, no_more_weights_than
+from graphveil.release.release import Release, has_code, load, no_more_weights_than, require_assumed
 from graphveil.runtime.folders import settled
 from graphveil.runtime.untrusted import plain_json
 
@@ -42,6 +42,8 @@ def verify(path: str | os.PathLike[str], graph: Graph | None = None) -> Release 
     found = ReleasedEdges.load(path) if edges else load(path)
     if isinstance(found, Release):
         _require_serving(found)
+    else:
+        require_assumed(found.method, found.certificate)
     _require_releasers(found.certificate)
     _require_streams(found.certificate)
     if graph is not None:

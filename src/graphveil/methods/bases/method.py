@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -111,6 +111,20 @@ class Method(Described):
     @abstractmethod
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         """What will be asked of the private data. Pure: sees public data only."""
+
+    def standing(self) -> tuple[str, ...]:
+        """What each of its plans assumes, whatever the graph: a certificate that does not say so was altered."""
+        return ()
+
+    def networks(self) -> tuple[OwnNetwork, ...]:
+        """The networks in it that are somebody's own."""
+        own = getattr(self, "network", None)
+        return (own,) if isinstance(own, OwnNetwork) else ()
+
+    def with_networks(self, given: Callable[[OwnNetwork], OwnNetwork]) -> Self:
+        """The same method, in which `given(own)` stands for every network `own` of somebody's own."""
+        found = self.networks()
+        return replace(self, network=given(found[0])) if found else self  # type: ignore[call-arg]  # it has one
 
     def counts_in_parts(self) -> bool:
         """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""

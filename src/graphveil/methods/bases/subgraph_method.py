@@ -33,7 +33,7 @@ OWN_CODE = (
     "in a copy that is thrown away, and clips every gradient itself; that the code keeps nothing of a subgraph outside "
     "the module, in a global, was tried on made-up data and is not enforced"
 )
-"""What a step assumes whose gradients are those of somebody's own module."""
+"""What a step assumes whose gradients are those of somebody's own module. Files are held to these very words."""
 
 _CLASSES = "graphveil.classes"
 """Beside the state_dict of an own module: the number of classes that it was made for."""
@@ -106,10 +106,12 @@ class SubgraphMethod(Method):
 
     def admit(self, public: Public) -> tuple[str, ...]:
         """Refuse an own network that does not keep to one subgraph; what a step assumes that runs it."""
-        if not isinstance(self.network, OwnNetwork):
-            return ()
-        require_alone(self.network, public.num_features, public.num_classes)
-        return (OWN_CODE.format(self.network.name),)
+        if isinstance(self.network, OwnNetwork):
+            require_alone(self.network, public.num_features, public.num_classes)
+        return self.standing()
+
+    def standing(self) -> tuple[str, ...]:
+        return tuple(OWN_CODE.format(own.name) for own in self.networks())
 
     def require_smooth(self) -> None:
         """Where one unit can change the number of rows, two layers need a smooth activation: see nn/subgraph.py.

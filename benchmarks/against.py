@@ -1,6 +1,6 @@
 """A benchmark with this checkout's package and with another's, in turns: times of both and their ratios.
 
-    python benchmarks/against.py OTHER/src [--rounds 2] benchmarks/step.py [its options]
+    python benchmarks/against.py [--rounds 2] OTHER/src benchmarks/step.py [its options]
 
 For scripts that print JSON: engine.py, step.py, gap_speed.py, growth.py. Each run is a fresh process of this checkout's
 script. Prints JSON: for every time in the report (its name ends in `_s`, or it lies under `seconds`) the shortest of

@@ -113,7 +113,7 @@ class Method(Described):
         """What will be asked of the private data. Pure: sees public data only."""
 
     def counts_in_parts(self) -> bool:
-        """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""
+        """Whether all it asks of edges are counts and sums that workers make where they lie (`Graph.edge_parts`)."""
         return False
 
     def counts_once(self) -> bool:

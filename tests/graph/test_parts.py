@@ -215,7 +215,7 @@ def test_methods_of_sums_run_on_parts(patterns: tuple[str, str], method: gv.Meth
 
 def test_what_nodes_say_must_fit_the_graph(patterns: tuple[str, str]) -> None:
     whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
-    few, high = PartMarks(np.zeros(5, np.int64), 4), PartMarks(np.full(120, 4), 4)
+    few, high = PartMarks(torch.zeros(5, dtype=torch.int64), 4), PartMarks(torch.full((120,), 4), 4)
     for graph, asked, act in ((parts, few, 2), (whole, high, 2), (parts, high, 2), (parts, PartMarks(parts.y, 4), 1)):
         _, sealed = graph.seal(Adjacency.of("edge"))
         with sealed.opened(), pytest.raises(GraphveilError, match=r"another one|of 0 to 3|2 mark"):

@@ -168,11 +168,11 @@ class Gaussian(Additive):
         import torch
 
         parts = scattered.parts_of(sealed, len(asked.rows))
-        rows, step = scattered.on_grid(asked.rows, self.clip)
+        rows, step = scattered.on_grid(asked.rows.detach().cpu().numpy(), self.clip)
         sizes = scattered.block_sizes(rows.size, rows.shape[1])
         sources = tuple(source.handed_normals(size) for size in sizes)
         noise = NormalBlocks(self.std, self.clip, step, rows.size, sources)
-        return torch.from_numpy(scattered.summed(parts, rows, noise)).reshape(rows.shape)
+        return torch.from_numpy(scattered.summed(parts, rows, noise)).reshape(rows.shape).to(asked.rows.device)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         log_ratio = float((shift * (rest - shift / 2)).sum())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
@@ -21,6 +21,9 @@ from graphveil.core import GraphveilError, InvalidInput, SealedGraph
 from graphveil.graph.arcs import Ids
 from graphveil.graph.parts import EdgeParts, ScatteredArcs
 from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BLOCK = 1 << 20
 """Cells that are added up in one place."""
@@ -33,20 +36,15 @@ Finish = Callable[[int, Ids], NDArray[Any]]
 class PartMarks:
     """Query of a tally: every arc marks cell target * count + said[source]. said: int64 [n], of 0..count-1, public."""
 
-    said: Ids
+    said: Tensor
     count: int
-
-    @property
-    def size(self) -> int:
-        """Cells."""
-        return len(self.said) * self.count
 
 
 @dataclass(frozen=True, eq=False)
 class PartSums:
     """Query of a Gaussian sum: every arc adds row `source` to row `target`. rows: float [n, d], public."""
 
-    rows: NDArray[Any]
+    rows: Tensor
 
 
 def parts_of(sealed: SealedGraph, nodes: int) -> EdgeParts:
@@ -62,13 +60,12 @@ def block_sizes(cells: int, width: int = 1) -> list[int]:
     return [min(block, cells - first) for first in range(0, cells, block)]
 
 
-def counted(parts: EdgeParts, asked: PartMarks, finish: Finish) -> Ids:
-    """`finish` of the counts of every block, side by side, int64 [n count]."""
-    said = np.array(asked.said, np.int64)
-    if len(said) and not 0 <= said.min() <= said.max() < asked.count:
-        raise InvalidInput(f"nodes say whole numbers of 0 to {asked.count - 1}")
-    cells = len(said) * asked.count
-    spread, gather = _Spread(parts, BLOCK, said, asked.count), _Gather(cells, len(said), BLOCK, finish)
+def counted(parts: EdgeParts, said: Ids, count: int, finish: Finish) -> Ids:
+    """`finish` of the counts of every block, side by side, int64 [n count]; said: int64 [n]."""
+    if len(said) and not 0 <= said.min() <= said.max() < count:
+        raise InvalidInput(f"nodes say whole numbers of 0 to {count - 1}")
+    cells = len(said) * count
+    spread, gather = _Spread(parts, BLOCK, said, count), _Gather(cells, len(said), BLOCK, finish)
     return _gathered(spread, cells, gather, np.dtype(np.int64))
 
 

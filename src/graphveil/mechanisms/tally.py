@@ -112,9 +112,10 @@ class Tally(Additive):
         if self.marks != 1 + parts.undirected:
             raise InvalidInput(f"an edge leaves {1 + parts.undirected} mark(s) here, and {self.marks} are charged")
         # Two numbers for every cell, of one uniform for each of their digits.
-        uniforms = 2 * len(_chances(self.scale))
-        sources = tuple(source.handed(uniforms * size) for size in scattered.block_sizes(asked.size))
-        return torch.from_numpy(scattered.counted(parts, asked, NoisyBlocks(self.scale, sources)))
+        uniforms, sizes = 2 * len(_chances(self.scale)), scattered.block_sizes(len(asked.said) * asked.count)
+        noise = NoisyBlocks(self.scale, tuple(source.handed(uniforms * size) for size in sizes))
+        counts = scattered.counted(parts, asked.said.cpu().numpy(), asked.count, noise)
+        return torch.from_numpy(counts).to(asked.said.device)
 
     def _counted(self, asked: Marks) -> Tensor:
         if (counted := asked.counted_there(self.marks)) is not None:

@@ -163,5 +163,5 @@ def sums_plan(adjacency: Adjacency, reading: Reading, noise: float, step: str, t
 def messages(sealed: Sealed, rows: Tensor) -> NeighbourSums | PartSums:
     """Query: every node hears the public `rows` [n, k] of its neighbours."""
     if isinstance(sealed.adj, ScatteredArcs):
-        return PartSums(rows.detach().cpu().numpy())
+        return PartSums(rows)
     return NeighbourSums(sealed.adj, rows)

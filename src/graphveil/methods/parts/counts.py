@@ -68,7 +68,7 @@ def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> NeighbourMa
     Cells: node * count + cluster. An edge marks one cell of either end, an arc one of its target.
     """
     if isinstance(sealed.adj, ScatteredArcs):
-        return PartMarks(clusters.cpu().numpy(), count)
+        return PartMarks(clusters, count)
     return NeighbourMarks(sealed.adj, clusters, count, sealed.public.undirected)
 
 

@@ -21,6 +21,7 @@ k = 4,096 subgraphs are together off by under 1e-6 of a clip, which `_ROUNDING` 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -84,11 +85,11 @@ class SubgraphGradients:
     def clipped_sum(self, clip: float) -> Tensor:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. Overflowed ones count zero."""
         norms = self.norms()
-        live = norms.isfinite()
         total = _added(self.parts, norms, clip)
         # Asked last: a GPU has been given all its work by then, and nobody waits for it twice.
-        if bool(live.all()):
+        if math.isfinite(float(norms.sum())):
             return total
+        live = norms.isfinite()
         return _added(tuple(part.only(live) for part in self.parts), torch.where(live, norms, 0.0), clip)
 
 
@@ -189,7 +190,7 @@ def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: 
 
 def owners_of(cuts: Tensor, rows: int) -> Tensor:
     """The subgraph of every row, int64 [rows]; cuts: int64 [k + 1]."""
-    return torch.arange(len(cuts) - 1, device=cuts.device).repeat_interleave(cuts.diff(), output_size=rows)
+    return torch.repeat_interleave(cuts.diff(), output_size=rows)
 
 
 def _fewer(small: list[Tensor]) -> list[Tensor]:
@@ -256,10 +257,10 @@ def _product(inputs: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
 
 def product_at_once(inputs: Tensor, signals: Tensor) -> Tensor:
     """Sum over rows of inputs[i] (x) signals[i], flat [a b], float64 like both: all full blocks by one kernel."""
+    if len(inputs) <= _ON_GPU:  # one block, and a third of the kernels
+        return (inputs.T @ signals).flatten()
     full = len(inputs) // _ON_GPU * _ON_GPU
     rest = inputs[full:].T @ signals[full:]
-    if not full:
-        return rest.flatten()
     blocks = (part[:full].view(-1, _ON_GPU, part.shape[1]) for part in (inputs, signals))
     return rest.add_(torch.bmm(next(blocks).mT, next(blocks)).sum(dim=0)).flatten()
 

@@ -1,10 +1,12 @@
-"""Neighbour counts over Parquet parts on a Ray cluster of this machine, beside one process.
+"""Neighbour counts, or sums, over Parquet parts on a Ray cluster of this machine, beside one process.
 
-    python benchmarks/cluster.py [--nodes 1000000] [--degree 40] [--files 16] [--workers 4] [--kill] [--folder FOLDER]
+    python benchmarks/cluster.py [--sums] [--nodes 1000000] [--degree 40] [--files 16] [--workers 4] [--kill]
+                                 [--folder FOLDER]
 
 Writes a synthetic graph as Parquet parts (20 million undirected edges), then releases noisy counts of neighbours by
-class, as `hearsay` asks for them, under one seed: on a cluster of `--workers` workers and in this process. `--kill`
-kills a worker in the middle. Prints JSON: seconds, whether both are equal bit for bit, how many workers were killed,
+class, as `hearsay` asks for them, under one seed: on a cluster of `--workers` workers and in this process. `--sums`
+releases noisy sums of four numbers of every neighbour instead, in this process from the same parts. `--kill` kills a
+worker in the middle. Prints JSON: seconds, whether both are equal bit for bit, how many workers were killed,
 and the peak of the resident memory of every worker, of which the object store's shared pages are told apart. Linux.
 """
 
@@ -31,7 +33,9 @@ import torch
 import graphveil as gv
 from graphveil.core import Adjacency
 from graphveil.datasets.synthetic import social
+from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
+from graphveil.methods.bases.edge_method import messages
 from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.engine import Ray, using
@@ -52,14 +56,17 @@ def write(folder: Path, nodes: int, degree: float, files: int) -> None:
     pq.write_table(table, folder / "nodes.parquet")
 
 
-def released(graph: gv.Graph, checked: bool = False) -> torch.Tensor:
-    """Noisy counts of neighbours by label, int64 [n c]."""
+def released(graph: gv.Graph, sums: bool, checked: bool = False) -> torch.Tensor:
+    """Noisy counts of neighbours by label, int64 [n c], or noisy sums of what their labels are, float32 [n, c]."""
     if checked:
         assert graph.edge_parts is not None
         graph.edge_parts.require_clean()
     _, sealed = graph.seal(Adjacency.of("edge"))
     query = partial(cluster_degrees, clusters=graph.y, count=graph.num_classes)
+    rows = torch.nn.functional.one_hot(graph.y, graph.num_classes).float() - 1 / graph.num_classes
     with sealed.opened():
+        if sums:
+            return Gaussian(2.0).apply(sealed, partial(messages, rows=rows), Seeded(0))
         return Tally(2.0, marks=2).apply(sealed, query, Seeded(0))
 
 
@@ -109,6 +116,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--sums", action="store_true")
     parser.add_argument("--folder", type=Path)
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
@@ -119,15 +127,16 @@ def main() -> None:
         watch = Watch(words.kill)
         with using(Ray(jobs=words.workers)), watch.on():
             begin = time.perf_counter()
-            there = released(parts, checked=True)
+            there = released(parts, words.sums, checked=True)
             cluster = time.perf_counter() - begin
         begin = time.perf_counter()
-        whole = gv.Graph.from_edges(folder / "edges-*.parquet", folder / "nodes.parquet")
-        here = released(whole)
+        files = folder / "edges-*.parquet", folder / "nodes.parquet"
+        alone_with = gv.Graph.from_edges(*files, in_parts=words.sums)
+        here = released(alone_with, words.sums)
         alone = time.perf_counter() - begin
     peaks = sorted(watch.peaks.values(), reverse=True)
     report = {
-        "graph": repr(whole),
+        "graph": repr(alone_with),
         "workers": words.workers,
         "cluster_s": round(cluster, 1),
         "one_process_s": round(alone, 1),

@@ -1,11 +1,12 @@
 """Cost of clipping subgraph by subgraph, beside ordinary SGD on the same model and torch.func's vmap(grad).
 
-    python benchmarks/engine.py [--device cuda]
+    python benchmarks/engine.py [--device cuda] [--models "gin 2,gcn 1"] [--quick]
 
 4,096 stars of about 5.5 nodes, 767 features, 128 hidden units, 10 classes; one thread. Prints JSON: seconds per
 step (best of several runs, taking turns), megabytes a step needs on top of its inputs (a fresh process each), and
 the ratios. vmap runs on a sixteenth of the batch and is scaled up: it holds every gradient. Gathering the rows'
-features comes before a step in all three and is reported by itself.
+features comes before a step in all three and is reported by itself. On a GPU also the kernels and copies that a step
+asks for. `--quick` leaves vmap and memory out.
 """
 
 from __future__ import annotations
@@ -122,6 +123,17 @@ def seconds(works: dict[str, Step], device: str, rounds: int = 15) -> dict[str, 
     return best
 
 
+def asked(work: Step) -> int:
+    """Kernels, copies and fills that one run asks a GPU for."""
+    work()
+    with torch.profiler.profile() as watched:
+        work()
+        torch.cuda.synchronize()
+    counts = {event.key: event.count for event in watched.key_averages()}
+    words = ("LaunchKernel", "Memcpy", "Memset")
+    return sum(count for name, count in counts.items() if name.startswith("cu") and any(word in name for word in words))
+
+
 def megabytes(work: Step, device: str) -> float:
     """Peak memory of one run above what was there before (CPU: resident pages, Linux only)."""
     if device != "cpu":
@@ -161,13 +173,20 @@ class Bench:
         """Features of the rows."""
         return self.features[torch.from_numpy(batch.nodes).to(self.device)]
 
-    def times(self) -> dict[str, float]:
+    def times(self, quick: bool) -> dict[str, float]:
         """Seconds per step, and of the gathering before it. vmap comes last: it would empty the others' caches."""
         batch = stars(BATCH)
         works = {variant: self.step(variant, BATCH) for variant in ("sgd", "ours")}
         found = seconds({"gather": lambda: self.gather(batch), **works}, self.device)
+        if quick:
+            return found
         part = seconds({"vmap": self.step("vmap", BATCH // SHARE)}, self.device)
         return found | {"vmap": SHARE * part["vmap"]}
+
+    def launches(self) -> dict[str, int]:
+        """What a step asks a GPU for; nothing on a processor."""
+        variants = () if self.device == "cpu" else ("sgd", "ours")
+        return {variant: asked(self.step(variant, BATCH)) for variant in variants}
 
     def peak(self, variant: str) -> float:
         """Megabytes a step needs on top of its inputs."""
@@ -176,23 +195,35 @@ class Bench:
         return share * megabytes(self.step(variant, BATCH // share), self.device)
 
 
-def child(kind: str, layers: str, device: str, variant: str = "") -> Any:
-    """Times, or the peak of one variant, from a fresh process."""
+def child(kind: str, layers: str, device: str, wanted: str) -> Any:
+    """Times (all, or "quick"), launches, or the peak of one variant, from a fresh process."""
     # Freed tensors go back to the system at once, so that the peak counts live ones. It slows allocation down.
-    frugal = {"MALLOC_MMAP_THRESHOLD_": "65536"} if variant else {}
-    command = [sys.executable, __file__, "--one", kind, layers, device, variant]
+    frugal = {"MALLOC_MMAP_THRESHOLD_": "65536"} if wanted in VARIANTS else {}
+    command = [sys.executable, __file__, "--one", kind, layers, device, wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | frugal)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout)
 
 
-def compare(kind: str, layers: str, device: str) -> dict[str, Any]:
+def one(kind: Kind, layers: int, device: str, wanted: str) -> Any:
+    """What `child` asks for."""
+    bench = Bench(kind, layers, device)
+    if wanted in VARIANTS:
+        return bench.peak(wanted)
+    return bench.launches() if wanted == "launches" else bench.times(wanted == "quick")
+
+
+def compare(kind: str, layers: str, device: str, quick: bool) -> dict[str, Any]:
     """All variants of one model."""
-    took = child(kind, layers, device)
+    took = child(kind, layers, device, "quick" if quick else "times")
+    asks = {} if device == "cpu" else {"launches": child(kind, layers, device, "launches")}
+    if quick:
+        return {"seconds": took, **asks, "ours / sgd": took["ours"] / took["sgd"]}
     held = {variant: child(kind, layers, device, variant) for variant in VARIANTS}
     return {
         "seconds": took,
+        **asks,
         "megabytes": held,
         "ours / sgd": took["ours"] / took["sgd"],
         "vmap / ours": took["vmap"] / took["ours"],
@@ -204,14 +235,15 @@ def main() -> None:
     """Run all and print JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--one", nargs=4, metavar=("KIND", "LAYERS", "DEVICE", "VARIANT"), help="one process's part")
+    parser.add_argument("--models", default=",".join(f"{kind} {layers}" for layers, kind in product("12", KINDS)))
+    parser.add_argument("--quick", action="store_true", help="no vmap, no memory")
+    parser.add_argument("--one", nargs=4, metavar=("KIND", "LAYERS", "DEVICE", "WANTED"), help="one process's part")
     words = parser.parse_args()
     if words.one:
-        kind, layers, device, variant = words.one
-        bench = Bench(kind, int(layers), device)
-        print(json.dumps(bench.peak(variant) if variant else bench.times()))
+        kind, layers, device, wanted = words.one
+        print(json.dumps(one(kind, int(layers), device, wanted)))
         return
-    report = {f"{kind} {layers}": compare(kind, layers, words.device) for layers, kind in product("12", KINDS)}
+    report = {model: compare(*model.split(), words.device, words.quick) for model in words.models.split(",")}
     print(json.dumps(report, indent=2))
 
 

@@ -427,6 +427,10 @@ class Source(Protocol):
         """A source of the next `uniforms` uniforms alone, which can be sent; every copy of it draws the same."""
         ...
 
+    def handed_normals(self, count: int) -> Source:
+        """The same for `count` normal draws."""
+        ...
+
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         """How many coins of probability `rate` < 1 fail before one comes up, int64 [count]."""
         ...
@@ -439,8 +443,11 @@ class Source(Protocol):
         """As `choose`, in O(size) draws."""
         ...
 
-    def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
-        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
+    def add_gaussian(self, total: Tensor, std: float, unit: float, entries: int | None = ...) -> Tensor:
+        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged.
+
+        entries: of the whole sum, where `total` is a part of it.
+        """
         ...
 
     def add_laplace(self, total: Tensor, scale: float, unit: float) -> Tensor:

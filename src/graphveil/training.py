@@ -439,7 +439,7 @@ def _require_countable(graph: Graph, method: Method, ledger: Ledger | None) -> N
     if not method.counts_in_parts():
         raise Unsupported(
             f"{method.name()} with these settings reads the arcs themselves, and the edges of {graph.name!r} lie in "
-            "parts: use hearsay (channel=counts) or lpgnet, or read the graph as a whole (--engine local)"
+            "parts: use hearsay (channel counts or sums), gap or lpgnet, or read the graph as a whole (--engine local)"
         )
     if ledger is not None:
         raise Unsupported(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +21,16 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Unsupported
+from graphveil.core import Adjacency, GraphveilError, InvalidInput, Unsupported
 from graphveil.datasets.synthetic import social
 from graphveil.graph.parts import EdgeParts
-from graphveil.mechanisms import tally
+from graphveil.mechanisms import scattered, tally
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.scattered import PartMarks
+from graphveil.methods.bases.edge_method import messages
 from graphveil.methods.parts.counts import cluster_degrees
-from graphveil.privacy.noise import Secure
+from graphveil.privacy import noise
+from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.runtime.engine import Columns, GroupBy, Local, Ray, using
 from pieces import DieOnce
 
@@ -69,7 +76,7 @@ def test_counts_are_those_of_one_process_bit_for_bit(
     graph: gv.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undirected: bool, block: int
 ) -> None:
     """Blocks of 64 cells are shared out over many groups, and a node's cells over two of them."""
-    monkeypatch.setattr(tally, "_BLOCK", block)
+    monkeypatch.setattr(scattered, "BLOCK", block)
     graph = replace(graph, undirected=undirected)
     patterns = write(tmp_path / "parts", graph)
     whole, parts = (gv.Graph.from_edges(*patterns, undirected=undirected, in_parts=each) for each in (False, True))
@@ -102,28 +109,133 @@ class Twice(Local):
 def test_a_block_that_is_made_again_has_the_same_secure_noise(
     patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tally, "_BLOCK", 64)
+    monkeypatch.setattr(scattered, "BLOCK", 64)
     parts = gv.Graph.from_edges(*patterns, in_parts=True)
     with using(Twice()):
         once, again = released(parts, Secure()), released(parts, Secure())
     assert not torch.equal(once, again)
-    noise = once - released(parts, Secure(), scale=0.0)
+    drawn = once - released(parts, Secure(), scale=0.0)
     # Blocks draw apart: 64 noises would not agree by chance.
-    assert len({tuple(row) for row in noise[:448].view(7, 64).tolist()}) == 7
-    assert float(noise.abs().double().mean()) == pytest.approx(2.0, rel=0.3)
+    assert len({tuple(row) for row in drawn[:448].view(7, 64).tolist()}) == 7
+    assert float(drawn.abs().double().mean()) == pytest.approx(2.0, rel=0.3)
 
 
 def test_noise_is_that_of_one_key(patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With one key for both, cryptographic noise is the same in parts and in one process."""
-    monkeypatch.setattr(tally, "_BLOCK", 64)
+    monkeypatch.setattr(scattered, "BLOCK", 64)
     found = []
     for in_parts in (False, True):
         read = gv.Graph.from_edges(*patterns, in_parts=in_parts)
         monkeypatch.setattr("os.urandom", lambda count: bytes(range(count)))
         found.append(gv.train(read, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3, secure=True).state["logits"])
         monkeypatch.undo()
-        monkeypatch.setattr(tally, "_BLOCK", 64)
+        monkeypatch.setattr(scattered, "BLOCK", 64)
     assert torch.equal(*found)
+
+
+ROWS = torch.from_numpy(np.random.default_rng(5).standard_normal((120, 3))).float()
+
+
+def summed(parts: gv.Graph, source: Stream, std: float = 2.0, rows: torch.Tensor = ROWS) -> torch.Tensor:
+    """Noisy sums over neighbours of rows, most of which are longer than the clip."""
+    _, sealed = parts.seal(Adjacency.of("edge", undirected=parts.undirected))
+    with sealed.opened():
+        return Gaussian(std, clip=0.75).apply(sealed, partial(messages, rows=rows), source)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("block", [1 << 20, 64])
+def test_sums_are_those_of_the_whole_graph_on_a_grid(
+    graph: gv.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undirected: bool, block: int
+) -> None:
+    monkeypatch.setattr(scattered, "BLOCK", block)
+    patterns = write(tmp_path / "parts", replace(graph, undirected=undirected))
+    whole, parts = (gv.Graph.from_edges(*patterns, undirected=undirected, in_parts=each) for each in (False, True))
+    bad = ROWS.clone()
+    bad[7], bad[8, 0] = float("nan"), float("inf")
+    for rows in (ROWS, bad, 1e-9 * ROWS):
+        both = [summed(each, Seeded(0), 0.0, rows) for each in (whole, parts)]
+        assert both[0].shape == both[1].shape == (120, 3)
+        assert both[0].dtype == both[1].dtype
+        assert torch.allclose(*both, atol=1e-7)
+
+
+def test_no_row_on_the_grid_is_longer_than_the_clip() -> None:
+    """Exactly: as fractions. And the sum of all rows stays exact as a double."""
+    for clip in (1.0, 0.75, 3e-3):
+        rows, step = scattered.on_grid(ROWS.numpy() * np.geomspace(1e-12, 1e12, 120)[:, None], clip)
+        lengths = [sum(Fraction(int(entry)) ** 2 for entry in row) for row in rows]
+        assert max(lengths) * Fraction(step) ** 2 <= Fraction(clip) ** 2
+        assert max(lengths) * Fraction(step) ** 2 >= Fraction(clip) ** 2 * Fraction(999, 1000)
+        assert len(rows) * int(np.abs(rows).max()) < 2**52
+    assert np.array_equal(scattered.on_grid(-ROWS.numpy(), 1.0)[0], -scattered.on_grid(ROWS.numpy(), 1.0)[0])
+
+
+@pytest.mark.parametrize("make", [lambda: Seeded(4), Secure])
+def test_noise_of_sums_has_its_law_and_is_a_blocks_own(
+    patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch, make: Callable[[], Stream]
+) -> None:
+    monkeypatch.setattr(scattered, "BLOCK", 64)
+    parts, rows = gv.Graph.from_edges(*patterns, in_parts=True), torch.randn(120, 20)
+    with using(Twice()):
+        drawn = summed(parts, make(), 2.0, rows) - summed(parts, make(), 0.0, rows)
+    # Blocks of three rows draw apart.
+    assert len({tuple(block) for block in drawn.reshape(40, 60).tolist()}) == 40
+    assert float(drawn.std()) == pytest.approx(1.5, rel=0.06)
+    assert float(drawn.mean()) == pytest.approx(0.0, abs=0.12)
+    if make is Secure:
+        assert not torch.equal(summed(parts, make(), 2.0, rows), summed(parts, make(), 2.0, rows))
+
+
+def test_all_blocks_of_a_sum_are_widened_for_the_whole(
+    patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What rounding to the noise's grid may add is a matter of all entries, wherever they are made."""
+    monkeypatch.setattr(scattered, "BLOCK", 64)
+    seen = []
+    widened = noise._grid
+    monkeypatch.setattr(noise, "_grid", lambda scale, slack: seen.append(slack) or widened(scale, slack))
+    summed(gv.Graph.from_edges(*patterns, in_parts=True), Secure())
+    assert set(seen) == {math.sqrt(360) / 0.75}
+
+
+@pytest.mark.parametrize(
+    "method", [replace(SMALL, channel="sums", hops=2), gv.methods.Gap(hidden=4, head=4, epochs=2, hops=2)]
+)
+def test_methods_of_sums_run_on_parts(patterns: tuple[str, str], method: gv.Method) -> None:
+    """However blocks are shared out over workers, a seed gives one result, at the price of the whole graph's."""
+    parts, found = gv.Graph.from_edges(*patterns, in_parts=True), []
+    for engine in (Local(), Twice()):
+        with using(engine):
+            found.append(gv.train(parts, method, epsilon=1, delta=1e-5, unit="edge", seed=3))
+    assert torch.equal(found[0].state["logits"], found[1].state["logits"])
+    whole = gv.train(gv.Graph.from_edges(*patterns), method, epsilon=1, delta=1e-5, unit="edge", seed=3)
+    assert whole.certificate.epsilon == found[0].certificate.epsilon
+
+
+def test_what_nodes_say_must_fit_the_graph(patterns: tuple[str, str]) -> None:
+    whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
+    few, high = PartMarks(torch.zeros(5, dtype=torch.int64), 4), PartMarks(torch.full((120,), 4), 4)
+    for graph, asked, act in ((parts, few, 2), (whole, high, 2), (parts, high, 2), (parts, PartMarks(parts.y, 4), 1)):
+        _, sealed = graph.seal(Adjacency.of("edge"))
+        with sealed.opened(), pytest.raises(GraphveilError, match=r"another one|of 0 to 3|2 mark"):
+            tally.Tally(1.0, marks=act).apply(sealed, lambda _, asked=asked: asked, Seeded(0))
+
+
+@dataclass(frozen=True)
+class Losing(Local):
+    """Forgets a block."""
+
+    def grouped(self, work: GroupBy) -> Iterator[Columns]:
+        return itertools.islice(super().grouped(work), 1, None)
+
+
+def test_a_block_that_is_lost_for_good_is_no_release(patterns: tuple[str, str]) -> None:
+    parts = gv.Graph.from_edges(*patterns, in_parts=True)
+    with using(Losing()):
+        for release in (released, summed):
+            with pytest.raises(GraphveilError, match="the engine lost a block"):
+                release(parts, Secure())
 
 
 def test_an_edge_that_is_listed_twice_is_one_edge(graph: gv.Graph, tmp_path: Path) -> None:
@@ -137,6 +249,8 @@ def test_an_edge_that_is_listed_twice_is_one_edge(graph: gv.Graph, tmp_path: Pat
         for each in (patterns, clean)
     ]
     assert torch.equal(found[0].state["logits"], found[1].state["logits"])
+    sums = [summed(gv.Graph.from_edges(*each, in_parts=True, clean=True), Seeded(0), 0.0) for each in (patterns, clean)]
+    assert torch.equal(*sums)
 
 
 def test_ids_are_looked_up_by_their_text(graph: gv.Graph, tmp_path: Path) -> None:
@@ -163,7 +277,7 @@ def test_strangers_are_refused(graph: gv.Graph, tmp_path: Path) -> None:
 
 def test_what_needs_arcs_is_refused_before_anything_is_spent(patterns: tuple[str, str], tmp_path: Path) -> None:
     parts = gv.Graph.from_edges(*patterns, in_parts=True)
-    for method in (gv.methods.Gap(), replace(SMALL, channel="sums")):
+    for method in (gv.methods.ProGap(), replace(SMALL, channel="pairs")):
         with pytest.raises(Unsupported, match="reads the arcs themselves"):
             gv.train(parts, method, epsilon=1, unit="edge", seed=0)
     with pytest.raises(Unsupported, match="counted at unit edge only"):
@@ -237,13 +351,15 @@ def test_a_cluster_agrees_bit_for_bit_even_when_workers_are_lost(
     pytest.importorskip("ray", reason="needs graphveil[ray]")
     # Workers import the pieces from this folder.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    monkeypatch.setattr(tally, "_BLOCK", 64)
+    monkeypatch.setattr(scattered, "BLOCK", 64)
     whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
     source = Secure()
     copies = source._stream.taken(0)
     with using(Dying(jobs=2, folder=tmp_path)):
         there = gv.train(parts, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3)
         found = released(parts, source)
+        sums = summed(parts, Seeded(6))
+    assert torch.equal(sums, summed(parts, Seeded(6)))
     assert (tmp_path / "spread").exists()
     assert (tmp_path / "gather").exists()
     here = gv.train(whole, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3)

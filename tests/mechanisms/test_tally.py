@@ -15,7 +15,7 @@ from graphveil.core import Floats, GraphveilError, InvalidInput
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.tally import Marks, NoisyBlocks, ScatteredMarks, Tally, ends, geometric
+from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR
 from graphveil.privacy.noise import Secure, Seeded, Stream
 
@@ -153,7 +153,7 @@ def test_large_scales_keep_their_noise(scale: float) -> None:
 
 
 def test_blocks_have_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphveil.mechanisms.tally._BLOCK", 100)
+    monkeypatch.setattr("graphveil.mechanisms.scattered.BLOCK", 100)
     noise = np.array(counts(Tally(5.0), [], 300))
     assert (noise != 0).mean() > 0.8
     assert np.mean(noise[:100] == noise[100:200]) < 0.3
@@ -191,12 +191,6 @@ def test_counts_that_come_from_elsewhere_are_one_whole_number_for_every_cell(wro
         def counted_there(self, marks: int) -> torch.Tensor:  # noqa: ARG002
             return wrong
 
-    class Scattered(ScatteredMarks):
-        size = 4
-
-        def counted(self, marks: int, block: int, finish: NoisyBlocks) -> torch.Tensor:  # noqa: ARG002
-            return wrong
-
-    for asked in (There(np.empty((0, 1), np.int64), 4), Scattered()):
-        with pytest.raises(GraphveilError, match=r"counts must be int64 \[4\]"):
-            Tally(1.0).apply(NOTHING, lambda _, asked=asked: asked, Seeded(0))
+    asked = There(np.empty((0, 1), np.int64), 4)
+    with pytest.raises(GraphveilError, match=r"counts must be int64 \[4\]"):
+        Tally(1.0).apply(NOTHING, lambda _: asked, Seeded(0))

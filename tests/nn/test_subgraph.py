@@ -17,14 +17,19 @@ from graphveil.core import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.clipping import flat
 from graphveil.nn.subgraph import (
+    PlainTape,
     Several,
+    Single,
     SubgraphGradients,
     SubgraphModel,
     gradients,
     gram_by_size,
     gram_on_cpu,
     logits,
+    owners_of,
+    product_at_once,
     start,
+    with_one,
 )
 from graphveil.nn.subgraph_model import Kind, sums_at_centres, sums_at_rows
 from graphveil.sampling.subgraphs import Subgraphs
@@ -111,6 +116,12 @@ def oracle(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Ten
     return torch.stack(rows)
 
 
+def several(inputs: Tensor, signals: Tensor, ptr: np.ndarray) -> Several:
+    """A layer's part with its rows' owners."""
+    cuts = torch.from_numpy(ptr)
+    return Several(inputs, signals, ptr, cuts, owners_of(cuts, len(inputs)))
+
+
 def clipped(each: Tensor, clip: float) -> Tensor:
     return (each * (clip / each.norm(dim=1, keepdim=True).clamp(min=clip))).sum(dim=0)
 
@@ -181,9 +192,7 @@ def test_one_subgraph_moves_the_sum_by_at_most_the_clip(model: SubgraphModel, sc
 def test_terms_that_cancel_cannot_hide_from_the_clip() -> None:
     """Rows (a, b) and (a, -b + tiny): the sum is tiny, and what is left of it is rounding."""
     a, b = torch.randn(1, 6) * 1e6, torch.randn(1, 3)
-    rows = Several(
-        torch.cat([a, a]), torch.cat([b, -b * (1 + 1e-6)]), np.array([0, 2]), torch.zeros(2, dtype=torch.int64)
-    )
+    rows = several(torch.cat([a, a]), torch.cat([b, -b * (1 + 1e-6)]), np.array([0, 2]))
     total = SubgraphGradients((rows,)).clipped_sum(1.0)
     exact = torch.einsum("ia,ib->ab", rows.inputs.double(), rows.signals.double())
     assert float(total.norm()) <= 1.0
@@ -272,10 +281,38 @@ def _same_products(sums: Operator) -> None:
 
 def test_both_grams_agree() -> None:
     batch = random_batch(61, 40, largest=12)
-    owners = torch.from_numpy(np.repeat(np.arange(40), np.diff(batch.ptr)))
-    rows = Several(torch.randn(len(batch.nodes), 7), torch.randn(len(batch.nodes), 3), batch.ptr, owners)
+    rows = several(torch.randn(len(batch.nodes), 7), torch.randn(len(batch.nodes), 3), batch.ptr)
     for ours, theirs in zip(gram_on_cpu(rows), gram_by_size(rows), strict=True):
         assert torch.allclose(ours, theirs, rtol=1e-10)
+
+
+def test_a_bias_is_the_weight_of_a_one() -> None:
+    """How a GPU joins a weight and its bias."""
+    inputs, signals, weights = torch.randn(30, 6), torch.randn(30, 4), torch.rand(30, dtype=torch.float64)
+    apart, joined = (Single(inputs, signals), PlainTape(signals)), Single(with_one(inputs), signals)
+    assert torch.allclose(joined.squares(), apart[0].squares() + apart[1].squares(), rtol=1e-12)
+    assert torch.allclose(joined.weighted(weights), torch.cat([part.weighted(weights) for part in apart]), atol=1e-12)
+    poisoned = Single(with_one(inputs.fill_(float("nan"))), signals)
+    assert not bool(poisoned.only(torch.zeros(30, dtype=torch.bool)).weighted(weights).any())
+
+
+@pytest.mark.parametrize("rows", [0, 3, 4096, 4099, 9000])
+def test_a_product_in_blocks_is_the_product(rows: int) -> None:
+    inputs, signals = torch.randn(rows, 5, dtype=torch.float64), torch.randn(rows, 3, dtype=torch.float64)
+    assert torch.allclose(product_at_once(inputs, signals), (inputs.T @ signals).flatten(), atol=1e-10)
+
+
+@models
+def test_parts_as_a_gpu_joins_them_are_the_same_gradient(model: SubgraphModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, weights = random_batch(71, 30), random_weights(model, 4)
+    x, y = torch.randn(len(batch.nodes), 4, dtype=torch.float64), torch.randint(-1, 3, (30,))
+    here = gradients(model, weights, batch, x, y)
+    monkeypatch.setattr("graphveil.nn.subgraph._fewer", lambda small: [torch.cat(small, dim=1)])
+    monkeypatch.setattr("graphveil.nn.subgraph._dense", lambda a, b: [Single(with_one(a), b)])
+    there = gradients(model, weights, batch, x, y)
+    assert len(there.parts) < len(here.parts)
+    assert torch.allclose(there.norms(), here.norms(), rtol=1e-12)
+    assert error(there.clipped_sum(0.5), here.clipped_sum(0.5)) < 1e-12
 
 
 def test_what_does_not_fit_is_refused() -> None:

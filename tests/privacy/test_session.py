@@ -36,7 +36,7 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
-from graphveil.mechanisms.tally import ScatteredMarks, Tally
+from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
 
@@ -258,21 +258,9 @@ class LateSum:
         raise InvalidInput(f"x is {float(self.sealed.x[0, 0])} and clip {clip}")
 
 
-class LateParts(ScatteredMarks):
-    """Marks of several places, one of which fails."""
-
-    size = 3
-
-    def __init__(self, sealed: Sealed) -> None:
-        self.sealed = sealed
-
-    def counted(self, marks: int, block: int, finish: Any) -> Tensor:
-        raise InvalidInput(f"x is {float(self.sealed.x[0, 0])}, {marks}, {block}, {finish}")
-
-
 @pytest.mark.parametrize(
     ("act", "late"),
-    [(Tally(1.0), LateMarks), (Gaussian(1.0), LateSum), (Tally(1.0), LateParts)],
+    [(Tally(1.0), LateMarks), (Gaussian(1.0), LateSum)],
     ids=lambda one: str(one),
 )
 def test_an_answer_that_fails_inside_the_mechanism_quotes_nothing_private(act: Mechanism, late: Any) -> None:

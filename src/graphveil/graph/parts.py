@@ -154,8 +154,8 @@ class ScatteredArcs(Csr):
 
     def _refuse(self) -> NoReturn:
         raise Unsupported(
-            "the edges lie in Parquet files, and no process holds their arcs: use hearsay (channel=counts) or lpgnet, "
-            "or read the graph as a whole (--engine local, in_parts=False)"
+            "the edges lie in Parquet files, and no process holds their arcs: use hearsay (channel counts or sums), "
+            "gap or lpgnet, or read the graph as a whole (--engine local, in_parts=False)"
         )
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,14 +13,18 @@ import numpy as np
 from mpmath.ctx_mp import MPContext
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
+from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
+from graphveil.mechanisms import scattered
 from graphveil.mechanisms.additive import Additive, certain
+from graphveil.mechanisms.scattered import PartSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
     from torch import Tensor
 
+    from graphveil.graph.arcs import Ids
 
 _SMALL, _LARGE = 2.0**-10, 2.0**7
 """Between these mu the two terms of delta are subtracted as logarithms; outside they have too few digits in common."""
@@ -120,19 +125,54 @@ class GaussianCurve(Curve):
         return cls(0.1), cls(1.0), cls(3.0)
 
 
+@dataclass(frozen=True, eq=False)
+class NormalBlocks:
+    """Noise for blocks of sums of whole `step`s, each from a source of its own: made again, a block gets the same."""
+
+    std: float
+    clip: float
+    step: float
+    entries: int
+    sources: tuple[Source, ...]
+
+    def __call__(self, place: int, sums: Ids) -> NDArray[np.float32]:
+        """Noisy sums of block `place`, float32 [k]."""
+        import torch
+
+        total, source = torch.from_numpy(sums * self.step), copy.deepcopy(self.sources[place])
+        return source.add_gaussian(total, self.std * self.clip, self.clip, self.entries).numpy()
+
+
 @dataclass(frozen=True)
 class Gaussian(Additive):
-    """Query: `query(sealed) -> Contributions`. Noise `std` and sensitivity are in units of `clip`."""
+    """Query: `query(sealed) -> Contributions`, or `PartSums`. Noise `std` and sensitivity are in units of `clip`."""
 
     std: float
     clip: float = 1.0
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
-        return source.add_gaussian(self.bounded(sealed, query), self.std * self.clip, unit=self.clip)
+        asked = query(sealed)
+        if isinstance(asked, PartSums):
+            return self._summed_in_parts(sealed, asked, source)
+        return source.add_gaussian(asked.clipped_sum(self.clip), self.std * self.clip, unit=self.clip)
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
-        total: Tensor = query(sealed).clipped_sum(self.clip)
+        asked = query(sealed)
+        if isinstance(asked, PartSums):
+            raise Unsupported("sums without noise would leave the places where edges lie; read the graph as a whole")
+        total: Tensor = asked.clipped_sum(self.clip)
         return total
+
+    def _summed_in_parts(self, sealed: SealedGraph, asked: PartSums, source: Source) -> Tensor:
+        """Noisy sums made where edges lie, of rows on a grid that are no longer than `clip`."""
+        import torch
+
+        parts = scattered.parts_of(sealed, len(asked.rows))
+        rows, step = scattered.on_grid(asked.rows.detach().cpu().numpy(), self.clip)
+        sizes = scattered.block_sizes(rows.size, rows.shape[1])
+        sources = tuple(source.handed_normals(size) for size in sizes)
+        noise = NormalBlocks(self.std, self.clip, step, rows.size, sources)
+        return torch.from_numpy(scattered.summed(parts, rows, noise)).reshape(rows.shape).to(asked.rows.device)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         log_ratio = float((shift * (rest - shift / 2)).sum())

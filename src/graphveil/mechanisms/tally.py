@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -18,8 +17,10 @@ import torch
 
 from graphveil.core import GraphveilError, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
 from graphveil.graph.arcs import Csr, Ids
+from graphveil.mechanisms import scattered
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
+from graphveil.mechanisms.scattered import PartMarks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,9 +38,6 @@ _ROUNDING = 2.0**-40
 """What rounding adds to the epsilon of one mark at most, charged (docs/methods/lpgnet.md)."""
 
 _CPU = torch.device("cpu")
-
-_BLOCK = 1 << 20
-"""Cells that get their noise at a time, because digits take many times the memory of what they are added to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +59,6 @@ class Marks:
         return None
 
 
-class ScatteredMarks(ABC):
-    """Marks that no single process sees: cells are counted, and get their noise, wherever their marks come together."""
-
-    size: int
-
-    @abstractmethod
-    def counted(self, marks: int, block: int, finish: NoisyBlocks) -> Tensor:
-        """`finish` of the counts of every block of `block` cells, side by side, int64 [size].
-
-        Of each contribution the first `marks` marks count. Nothing else leaves the place where a block is counted.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class NoisyBlocks:
     """Noise for blocks of cells, each from a source of its own: made again, a block gets the same noise."""
@@ -89,7 +74,7 @@ class NoisyBlocks:
 
 @dataclass(frozen=True)
 class Tally(Additive):
-    """Query: `query(sealed) -> Marks`. Releases the marks in every cell plus noise, int64 [size].
+    """Query: `query(sealed) -> Marks`, or `PartMarks`. Releases the marks in every cell plus noise, int64 [size].
 
     Pr[noise = k] = (1 - a) / (1 + a) a^|k| with a = e^(-1/scale), independent for every cell. Of each contribution the
     first `marks` marks count, so one more contribution moves the counts by at most `marks` in L1.
@@ -107,21 +92,30 @@ class Tally(Additive):
 
     def apply(self, sealed: SealedGraph, query: Query, source: Source) -> Tensor:
         asked = query(sealed)
-        if isinstance(asked, ScatteredMarks):
-            sizes = [min(_BLOCK, asked.size - first) for first in range(0, asked.size, _BLOCK)]
-            # Two numbers for every cell, of one uniform for each of their digits.
-            sources = tuple(source.handed(2 * size * len(_chances(self.scale))) for size in sizes)
-            return _require_counts(asked.counted(self.marks, _BLOCK, NoisyBlocks(self.scale, sources)), asked.size)
+        if isinstance(asked, PartMarks):
+            return self._counted_in_parts(sealed, asked, source)
         counts = self._counted(asked)
-        for part in torch.split(counts, _BLOCK):
+        # Digits take many times the memory of what they are added to.
+        for part in torch.split(counts, scattered.BLOCK):
             part += noise_of(source, len(part), self.scale, part.device)
         return counts
 
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
-        if isinstance(asked, ScatteredMarks):
+        if isinstance(asked, PartMarks):
             raise Unsupported("counts without noise would leave the places where edges lie; read the graph as a whole")
         return self._counted(asked)
+
+    def _counted_in_parts(self, sealed: SealedGraph, asked: PartMarks, source: Source) -> Tensor:
+        """Noisy counts made where edges lie: an arc marks one cell, an undirected edge is two arcs."""
+        parts = scattered.parts_of(sealed, len(asked.said))
+        if self.marks != 1 + parts.undirected:
+            raise InvalidInput(f"an edge leaves {1 + parts.undirected} mark(s) here, and {self.marks} are charged")
+        # Two numbers for every cell, of one uniform for each of their digits.
+        uniforms, sizes = 2 * len(_chances(self.scale)), scattered.block_sizes(len(asked.said) * asked.count)
+        noise = NoisyBlocks(self.scale, tuple(source.handed(uniforms * size) for size in sizes))
+        counts = scattered.counted(parts, asked.said.cpu().numpy(), asked.count, noise)
+        return torch.from_numpy(counts).to(asked.said.device)
 
     def _counted(self, asked: Marks) -> Tensor:
         if (counted := asked.counted_there(self.marks)) is not None:

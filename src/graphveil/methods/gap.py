@@ -54,6 +54,9 @@ class Gap(EdgeMethod):
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:  # noqa: ARG002
         return sums_plan(adjacency, reading, noise, "hop", self.hops, why="docs/methods/gap.md")
 
+    def counts_in_parts(self) -> bool:
+        return True
+
     def released(self, session: Session, beliefs: Tensor) -> Tensor:
         """[X_1 | ... | X_hops] for X_0 = `beliefs` [n, k]."""
         rows, seen = beliefs, []

@@ -160,7 +160,7 @@ class Hearsay(Method):
         return at_a_time(public.num_nodes, a_row, 20 * public.num_nodes * public.num_classes)
 
     def counts_in_parts(self) -> bool:
-        return self.channel == Channel.COUNTS
+        return self.channel != Channel.PAIRS
 
     def counts_once(self) -> bool:
         return self.channel == Channel.COUNTS and self.hops == 1

@@ -21,6 +21,7 @@ k = 4,096 subgraphs are together off by under 1e-6 of a clip, which `_ROUNDING` 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ import numba
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy
 
 from graphveil.graph.arcs import Ids
 from graphveil.nn.clipping import lengths_of
@@ -84,10 +85,17 @@ class SubgraphGradients:
     def clipped_sum(self, clip: float) -> Tensor:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. Overflowed ones count zero."""
         norms = self.norms()
+        total = _added(self.parts, norms, clip)
+        # Asked last: a GPU has been given all its work by then, and nobody waits for it twice.
+        if math.isfinite(float(norms.sum())):
+            return total
         live = norms.isfinite()
-        parts = self.parts if bool(live.all()) else tuple(part.only(live) for part in self.parts)
-        weights = clip / (torch.where(live, norms, 0.0) * _ROUNDING).clamp(min=clip)
-        return torch.cat([part.weighted(weights) for part in parts])
+        return _added(tuple(part.only(live) for part in self.parts), torch.where(live, norms, 0.0), clip)
+
+
+def _added(parts: tuple[GradientPart, ...], norms: Tensor, clip: float) -> Tensor:
+    weights = clip / (norms * _ROUNDING).clamp(min=clip)
+    return torch.cat([part.weighted(weights) for part in parts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +135,14 @@ class Single:
 class Several:
     """Rows ptr[s] .. ptr[s+1]-1 per subgraph, gradient s the sum of inputs[i] (x) signals[i] over them.
 
-    inputs [r, a], signals [r, b]; ptr int64 [k + 1]; owners int64 [r], the subgraph of every row, where the rows are.
+    inputs [r, a], signals [r, b]; ptr int64 [k + 1]; where the rows are, cuts: the same, and owners int64 [r], the
+    subgraph of every row.
     """
 
     inputs: Tensor
     signals: Tensor
     ptr: Ids
+    cuts: Tensor
     owners: Tensor
 
     def squares(self) -> Tensor:
@@ -163,21 +173,43 @@ def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: 
     found = torch.autograd.grad(loss, [*tape.products, *tape.shifted, *lambdas])
     depth = len(layers)
     own_signals = iter(found[2 * depth :])
-    owners = _owners(batch).to(x.device) if any(several) else y.new_empty(0)
+    cuts = torch.from_numpy(batch.ptr).to(x.device) if any(several) else y.new_empty(0)
+    owners = owners_of(cuts, len(x)) if any(several) else cuts
     parts: list[GradientPart] = []
     for layer, many, read, signal, shift in zip(
         layers, several, tape.inputs, found[:depth], found[depth : 2 * depth], strict=True
     ):
-        inputs = read.detach()
-        parts.append(Several(inputs, signal, batch.ptr, owners) if many else Single(inputs, signal))
-        small = [shift] + ([] if layer.own is None else [next(own_signals)])
-        parts += [PlainTape(_summed(rows, batch, owners) if many else rows) for rows in small]
+        inputs, own = read.detach(), [] if layer.own is None else [next(own_signals)]
+        if many:
+            parts.append(Several(inputs, signal, batch.ptr, cuts, owners))
+            parts += [PlainTape(_summed(rows, batch, owners)) for rows in _fewer([shift, *own])]
+        else:
+            parts += [*_dense(inputs, signal), *map(PlainTape, own)]
     return SubgraphGradients(tuple(parts))
 
 
-def _owners(batch: Subgraphs) -> Tensor:
-    """The subgraph of every row, int64 [r]."""
-    return torch.from_numpy(np.repeat(np.arange(batch.count), np.diff(batch.ptr)))
+def owners_of(cuts: Tensor, rows: int) -> Tensor:
+    """The subgraph of every row, int64 [rows]; cuts: int64 [k + 1]."""
+    return torch.repeat_interleave(cuts.diff(), output_size=rows)
+
+
+def _fewer(small: list[Tensor]) -> list[Tensor]:
+    """Tensors [m, *] side by side on a GPU, which minds kernels more than numbers; as they are on a processor."""
+    return [torch.cat(small, dim=1)] if small[0].device.type != "cpu" and len(small) > 1 else small
+
+
+def _dense(inputs: Tensor, signals: Tensor) -> list[GradientPart]:
+    """Weight and bias of a layer that is read at centres alone: what moves its product moves its bias alike."""
+    if inputs.device.type == "cpu":
+        return [Single(inputs, signals), PlainTape(signals)]
+    return [Single(with_one(inputs), signals)]
+
+
+def with_one(inputs: Tensor) -> Tensor:
+    """float64 [k, a + 1], a one behind every row: the bias is the weight of an input that is always one."""
+    out = inputs.new_ones(len(inputs), inputs.shape[1] + 1, dtype=torch.float64)
+    out[:, :-1] = inputs
+    return out
 
 
 def _summed(rows: Tensor, batch: Subgraphs, owners: Tensor) -> Tensor:
@@ -206,12 +238,6 @@ def _blocks(rows: Tensor) -> tuple[Tensor, ...]:
     return torch.split(rows, 512)
 
 
-def _stacked(rows: Tensor) -> Tensor:
-    """float64 [blocks, _ON_GPU, b] of rows [m, b], filled up with zeros."""
-    fill = -len(rows) % _ON_GPU
-    return pad(rows.double(), (0, 0, 0, fill)).view(-1, _ON_GPU, rows.shape[1])
-
-
 def _lengths(rows: Tensor) -> Tensor:
     """Length of each row, float64 [m]; by blocks, because torch copies to float64 first."""
     # A GPU converts as it reads.
@@ -221,14 +247,22 @@ def _lengths(rows: Tensor) -> Tensor:
 def _product(inputs: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
     """Sum over rows of weights[i] * inputs[i] (x) signals[i], flat float64 [a b]."""
     if inputs.device.type != "cpu":
-        if len(inputs) <= _ON_GPU:  # one block, and half the kernels
-            return (inputs.double().T @ (signals * weights[:, None])).flatten()
-        return torch.bmm(_stacked(signals * weights[:, None]).mT, _stacked(inputs)).sum(dim=0).T.flatten()
+        return product_at_once(inputs.double(), signals * weights[:, None])
     total = torch.zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64)
     for a, b, weight in zip(*map(_blocks, (inputs, signals, weights)), strict=True):
         # The narrow factor goes first: twice as fast as a.T @ b.
         total.addmm_((b.double() * weight[:, None]).T, a.double())
     return total.T.flatten()
+
+
+def product_at_once(inputs: Tensor, signals: Tensor) -> Tensor:
+    """Sum over rows of inputs[i] (x) signals[i], flat [a b], float64 like both: all full blocks by one kernel."""
+    if len(inputs) <= _ON_GPU:  # one block, and a third of the kernels
+        return (inputs.T @ signals).flatten()
+    full = len(inputs) // _ON_GPU * _ON_GPU
+    rest = inputs[full:].T @ signals[full:]
+    blocks = (part[:full].view(-1, _ON_GPU, part.shape[1]) for part in (inputs, signals))
+    return rest.add_(torch.bmm(next(blocks).mT, next(blocks)).sum(dim=0)).flatten()
 
 
 def gram_on_cpu(rows: Several) -> tuple[Tensor, Tensor]:
@@ -270,7 +304,7 @@ def gram_on_gpu(rows: Several) -> tuple[Tensor, Tensor]:
     """The same on a GPU: by Triton's kernel where there is one."""
     small = np.diff(rows.ptr).max(initial=0) <= _LARGEST
     kernel = kernels(__name__, rows.inputs.device) if small else None
-    return gram_by_size(rows) if kernel is None else kernel.gram(rows.inputs, rows.signals, rows.ptr)
+    return gram_by_size(rows) if kernel is None else kernel.gram(rows.inputs, rows.signals, rows.cuts)
 
 
 def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:

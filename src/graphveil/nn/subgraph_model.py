@@ -135,16 +135,16 @@ def place_blind_product(rows: Tensor, weight: Tensor) -> Tensor:
     if torch.is_grad_enabled() and weight.requires_grad:
         return rows @ weight
     blind = _place_blind(*weight.shape, rows.dtype, rows.device, torch.get_num_threads())
-    kind = rows.dtype if blind else torch.float64
-    out, size = rows.new_empty(len(rows), weight.shape[1]), _full(rows.device)
+    kind, size = rows.dtype if blind else torch.float64, _full(rows.device)
+    out = rows.new_empty(len(rows) + -len(rows) % size, weight.shape[1])
     for first in range(0, len(rows), size):
         block, goal = rows[first : first + size], out[first : first + size]
-        if blind and len(block) == size:
-            torch.mm(block, weight, out=goal)
+        full = block if len(block) == size else pad(block, (0, 0, 0, size - len(block)))
+        if blind:
+            torch.mm(full, weight, out=goal)
         else:
-            full = pad(block, (0, 0, 0, size - len(block)))
-            goal.copy_((full.to(kind) @ weight.to(kind))[: len(block)])
-    return out
+            goal.copy_(full.to(kind) @ weight.to(kind))
+    return out[: len(rows)]
 
 
 def _full(device: torch.device) -> int:

@@ -7,21 +7,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphveil.graph.arcs import Ids
-
 _ROWS, _COLUMNS = 8, 64
 """Of one tile."""
 
 
-def gram(inputs: Tensor, signals: Tensor, ptr: Ids) -> tuple[Tensor, Tensor]:
+def gram(inputs: Tensor, signals: Tensor, cuts: Tensor) -> tuple[Tensor, Tensor]:
     """Squared lengths of sum_i inputs_i (x) signals_i and sums of the terms' lengths, float64 [k] each.
 
-    inputs [r, a], signals [r, b]; ptr int64 [k + 1]. One program per subgraph, always in the same order: what it
+    inputs [r, a], signals [r, b]; cuts int64 [k + 1]. One program per subgraph, always in the same order: what it
     finds does not depend on the other subgraphs.
     """
-    count = len(ptr) - 1
+    count = len(cuts) - 1
     squares, terms = torch.empty(2, count, dtype=torch.float64, device=inputs.device)
-    cuts = torch.from_numpy(ptr).to(inputs.device)
     widths = inputs.shape[1], signals.shape[1]
     with torch.cuda.device_of(inputs):
         _gram[(count,)](

@@ -38,6 +38,9 @@ _TURN, _TURNS = 53 * math.log(2), 40
 _BLOCK = 1 << 20
 """Entries that get their Gaussian noise at a time; even, because normal draws come in pairs."""
 
+_SPARE = 64
+"""Uniforms that are handed out beyond those that normal draws take; one draw in 2^53 takes one of them."""
+
 _CPU = torch.device("cpu")
 
 _forks = 0
@@ -85,6 +88,14 @@ class Stream(Source, ABC):
         source goes on behind them.
         """
         raise Unsupported("this source's draws cannot be handed to another process")
+
+    def handed_normals(self, count: int) -> Source:
+        """The same for `count` normal draws.
+
+        How many uniforms they take is a matter of chance. More than are handed here would be an error, and has a chance
+        below 2^-1000.
+        """
+        return self.handed(2 * count + _SPARE)
 
     def laplace(self, count: int) -> Floats:
         """`count` independent standard Laplace draws: an exponential with a random sign."""
@@ -144,9 +155,12 @@ class Stream(Source, ABC):
             drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
         return np.sort(drawn[:size])
 
-    def add_gaussian(self, total: Tensor, std: float, unit: float) -> Tensor:
-        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged."""
-        flat, slack = total.detach().reshape(-1), math.sqrt(total.numel()) / unit
+    def add_gaussian(self, total: Tensor, std: float, unit: float, entries: int | None = None) -> Tensor:
+        """`total` plus N(0, std^2) on every entry; `unit` is the smallest L2 move that is charged.
+
+        entries: of the whole sum, where `total` is a part of it.
+        """
+        flat, slack = total.detach().reshape(-1), math.sqrt(total.numel() if entries is None else entries) / unit
         _grid(std, slack)
         noisy = torch.empty(flat.shape, dtype=torch.float32, device=total.device)
         # In blocks, because draws and their grid take many times the memory of what they are added to.

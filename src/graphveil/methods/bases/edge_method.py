@@ -24,8 +24,10 @@ from graphveil.core import (
     require_positive,
     require_whole,
 )
+from graphveil.graph.parts import ScatteredArcs
 from graphveil.graph.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.scattered import PartSums
 from graphveil.methods.bases.method import Method
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import Scale, Scaling, standard
@@ -158,6 +160,8 @@ def sums_plan(adjacency: Adjacency, reading: Reading, noise: float, step: str, t
     return Plan(adjacency, reading, (Step(step, act, act.curve(moved), times, why=why, refuted=refuted),))
 
 
-def messages(sealed: Sealed, rows: Tensor) -> NeighbourSums:
+def messages(sealed: Sealed, rows: Tensor) -> NeighbourSums | PartSums:
     """Query: every node hears the public `rows` [n, k] of its neighbours."""
+    if isinstance(sealed.adj, ScatteredArcs):
+        return PartSums(rows)
     return NeighbourSums(sealed.adj, rows)

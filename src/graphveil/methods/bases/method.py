@@ -127,7 +127,7 @@ class Method(Described):
         return replace(self, network=given(found[0])) if found else self  # type: ignore[call-arg]  # it has one
 
     def counts_in_parts(self) -> bool:
-        """Whether all it asks of edges are counts that workers can make where the edges lie (`Graph.parts`)."""
+        """Whether all it asks of edges are counts and sums that workers make where they lie (`Graph.edge_parts`)."""
         return False
 
     def counts_once(self) -> bool:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import GraphveilError, InvalidInput
 from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.parts import EdgeParts, ScatteredArcs
+from graphveil.graph.parts import ScatteredArcs
 from graphveil.graph.sealing import Sealed
-from graphveil.mechanisms.tally import NoisyBlocks, ScatteredMarks, ends
+from graphveil.mechanisms.scattered import PartMarks
+from graphveil.mechanisms.tally import ends
 from graphveil.nn.aggregate import neighbour_counts
 from graphveil.nn.features import standard
-from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
 
 _ARCS = 1 << 22
 """Arcs that are looked at a time: their cells take several times their memory."""
@@ -65,82 +62,13 @@ class NeighbourMarks:
         return neighbour_counts(*self.adj.on(self.said.device), self.said, self.count)
 
 
-@dataclass(frozen=True, eq=False)
-class PartMarks(ScatteredMarks):
-    """The same marks of edges that lie in files: `NeighbourMarks` where no process has all arcs."""
-
-    parts: EdgeParts
-    clusters: Ids
-    count: int
-
-    @property
-    def size(self) -> int:  # type: ignore[override]  # derived here, stored elsewhere
-        """Cells: n * count."""
-        return len(self.clusters) * self.count
-
-    def counted(self, marks: int, block: int, finish: NoisyBlocks) -> Tensor:
-        if marks != 1 + self.parts.undirected:
-            raise InvalidInput(f"an edge leaves {1 + self.parts.undirected} mark(s) here, and {marks} are charged")
-        spread, gather = _Cells(self, block), _Counted(self.size, len(self.clusters), block, finish)
-        files, columns = self.parts.files, tuple(self.parts.columns)
-        out, filled = np.zeros(self.size, np.int64), 0
-        for found in present_engine().grouped(GroupBy(files, columns, -(-self.size // block), spread, gather)):
-            out[found["cell"]] = found["count"]
-            filled += len(found["cell"])
-        if filled != self.size:
-            # A cell that nobody counted would leave without noise.
-            raise GraphveilError(f"{filled:,} of {self.size:,} cells were counted: the engine lost a block")
-        return torch.from_numpy(out)
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """From some edges to the cells that their arcs mark, one `key` an arc: its cell in the block * n + source."""
-
-    asked: PartMarks
-    block: int
-
-    def __call__(self, table: Any) -> Columns:
-        sources, targets = self.asked.parts.arcs(table)
-        cells = targets * self.asked.count + self.asked.clusters[sources]
-        # Within the block, so that no number of nodes makes a key too large.
-        return {GROUP: cells // self.block, "key": cells % self.block * len(self.asked.clusters) + sources}
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    """From all keys of a block of cells to its noisy counts: nothing else leaves the place."""
-
-    size: int
-    nodes: int
-    block: int
-    finish: NoisyBlocks
-
-    def __call__(self, group: int, rows: Columns) -> Columns:
-        first = group * self.block
-        length = min(self.block, self.size - first)
-        counts = np.zeros(length, np.int64)
-        rows["key"].sort()
-        _count_once(rows["key"], self.nodes, counts)
-        return {"cell": np.arange(first, first + length), "count": self.finish(group, counts)}
-
-
-@numba.njit(cache=True, nogil=True)
-def _count_once(keys: Any, nodes: Any, counts: Any) -> None:
-    """One more in the cell of every key; keys: int64 [k], ascending."""
-    for place in range(len(keys)):
-        # An edge that is listed twice is one edge: otherwise it would move two counts.
-        if place == 0 or keys[place] != keys[place - 1]:
-            counts[keys[place] // nodes] += 1
-
-
 def cluster_degrees(sealed: Sealed, clusters: Tensor, count: int) -> NeighbourMarks | PartMarks:
     """Query: every node counts its neighbours by their public cluster; clusters: int64 [n], of 0..count-1.
 
     Cells: node * count + cluster. An edge marks one cell of either end, an arc one of its target.
     """
     if isinstance(sealed.adj, ScatteredArcs):
-        return PartMarks(sealed.adj.parts, clusters.cpu().numpy(), count)
+        return PartMarks(clusters, count)
     return NeighbourMarks(sealed.adj, clusters, count, sealed.public.undirected)
 
 

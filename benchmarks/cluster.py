@@ -35,7 +35,7 @@ from graphveil.core import Adjacency
 from graphveil.datasets.synthetic import social
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
-from graphveil.methods.bases.edge_method import messages
+from graphveil.methods.bases.edge_method import heard_rows
 from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.engine import Ray, using
@@ -66,7 +66,7 @@ def released(graph: gv.Graph, sums: bool, checked: bool = False) -> torch.Tensor
     rows = torch.nn.functional.one_hot(graph.y, graph.num_classes).float() - 1 / graph.num_classes
     with sealed.opened():
         if sums:
-            return Gaussian(2.0).apply(sealed, partial(messages, rows=rows), Seeded(0))
+            return Gaussian(2.0).apply(sealed, partial(heard_rows, rows=rows), Seeded(0))
         return Tally(2.0, marks=2).apply(sealed, query, Seeded(0))
 
 

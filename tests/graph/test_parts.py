@@ -27,7 +27,7 @@ from graphveil.graph.parts import EdgeParts
 from graphveil.mechanisms import scattered, tally
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.scattered import PartMarks
-from graphveil.methods.bases.edge_method import messages
+from graphveil.methods.bases.edge_method import heard_rows
 from graphveil.methods.parts.counts import cluster_degrees
 from graphveil.privacy import noise
 from graphveil.privacy.noise import Secure, Seeded, Stream
@@ -140,7 +140,7 @@ def summed(parts: gv.Graph, source: Stream, std: float = 2.0, rows: torch.Tensor
     """Noisy sums over neighbours of rows, most of which are longer than the clip."""
     _, sealed = parts.seal(Adjacency.of("edge", undirected=parts.undirected))
     with sealed.opened():
-        return Gaussian(std, clip=0.75).apply(sealed, partial(messages, rows=rows), source)
+        return Gaussian(std, clip=0.75).apply(sealed, partial(heard_rows, rows=rows), source)
 
 
 @pytest.mark.parametrize("undirected", [True, False])

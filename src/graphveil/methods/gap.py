@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
 from graphveil.graph.sealing import Public
-from graphveil.methods.bases.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
+from graphveil.methods.bases.edge_method import NO_NODES, EdgeMethod, heard_rows, sums_plan
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, embedded
 from graphveil.nn.mlp import Perceptron
@@ -61,7 +61,7 @@ class Gap(EdgeMethod):
         """[X_1 | ... | X_hops] for X_0 = `beliefs` [n, k]."""
         rows, seen = beliefs, []
         for _ in range(self.hops):
-            rows = unit_rows(session.release("hop", partial(messages, rows=rows)))
+            rows = unit_rows(session.release("hop", partial(heard_rows, rows=rows)))
             seen.append(rows)
         return torch.cat(seen, dim=1)
 

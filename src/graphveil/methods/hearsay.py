@@ -34,7 +34,7 @@ from graphveil.core import (
 from graphveil.graph.sealing import Public
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
-from graphveil.methods.bases.edge_method import NO_NODES, messages, sums_plan
+from graphveil.methods.bases.edge_method import NO_NODES, heard_rows, sums_plan
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import graph_of
 from graphveil.methods.parts.counts import cluster_degrees, logs_of
@@ -228,7 +228,7 @@ class Hearsay(Method):
             return partial(_evidence, session) if streamed else partial(_counted, session, groups)
         told = partial(told_by, session.public)
         if self.channel == Channel.SUMS:
-            return lambda beliefs: (alike(session.release("hop", partial(messages, rows=self.said(told(beliefs))))),)
+            return lambda beliefs: (alike(session.release("hop", partial(heard_rows, rows=self.said(told(beliefs))))),)
         act, nodes = session.plan.act("pairs", FlippedEdges), session.public.num_nodes
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MEAN_DEGREE * nodes / (2 if act.undirected else 1)

@@ -160,8 +160,11 @@ def sums_plan(adjacency: Adjacency, reading: Reading, noise: float, step: str, t
     return Plan(adjacency, reading, (Step(step, act, act.curve(moved), times, why=why, refuted=refuted),))
 
 
-def messages(sealed: Sealed, rows: Tensor) -> NeighbourSums | PartSums:
+def messages(sealed: Sealed, rows: Tensor) -> NeighbourSums:
     """Query: every node hears the public `rows` [n, k] of its neighbours."""
-    if isinstance(sealed.adj, ScatteredArcs):
-        return PartSums(rows)
     return NeighbourSums(sealed.adj, rows)
+
+
+def heard_rows(sealed: Sealed, rows: Tensor) -> NeighbourSums | PartSums:
+    """Query: the same, of edges in parts too."""
+    return PartSums(rows) if isinstance(sealed.adj, ScatteredArcs) else messages(sealed, rows)

@@ -48,10 +48,15 @@ _ROUNDING = 1 + 1e-6
 
 _BLOCKS = {16: 256, 64: 16}
 """Subgraphs of a block, by the rows that each may have at most; larger ones run alone."""
-_BLOCK_NUMBERS = 1 << 23
-"""Numbers of a block's gradients at most, 32 MB: more do not gain."""
+_BLOCK_NUMBERS = 1 << 22
+"""Numbers of a block's gradients at most, 16 MB: more do not gain, and what fills up blocks costs."""
 _SMALL = 3
 """Rows up to which there are few different subgraphs, so that those with the same arcs share a block; stars do too."""
+_FEW, _FEW_BLOCK = 5, 32
+"""Rows up to which that is so where a module does not take different arcs side by side, and subgraphs of a block then.
+
+PyG's convolutions that add loops look for those that are there, which `vmap` refuses unless all have the same arcs.
+"""
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,8 @@ class OwnModel:
     def block(self, shape: Shape) -> int:
         """How many subgraphs of this shape make a block; 1 if each runs alone. A function of the shape alone."""
         size = next((size for rows, size in _BLOCKS.items() if shape.rows <= rows), 1)
+        if shape.shared is not None and shape.rows > _SMALL and shape != _star(shape.rows):
+            size = min(size, _FEW_BLOCK)
         size = min(size, _BLOCK_NUMBERS // sum(part.numel() for part in self.start()))
         return size if size > 1 else 1
 
@@ -203,14 +210,25 @@ class OwnGradients:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. What is not finite counts zero."""
         total = np.zeros(sum(part.numel() for part in self.weights.values()))
         with torch.random.fork_rng(devices=[]):
-            for shape, members in shapes_of(self.batch, self.y).items():
+            for shape, members in self._shapes():
                 for block in self._blocks(shape, members):
                     _add_clipped(total, block, clip)
         return torch.from_numpy(total)
 
+    def _shapes(self) -> Iterator[tuple[Shape, list[int]]]:
+        """Which subgraphs have which shape: those that may not share a block do so with their equals, if small."""
+        for shape, members in shapes_of(self.batch, self.y).items():
+            if shape.shared is not None or shape.rows > _FEW or self._allows(shape):
+                yield shape, members
+            else:
+                yield from _by_arcs(self.batch, shape, members).items()
+
+    def _allows(self, shape: Shape) -> bool:
+        return self.model.allows(shape, self.x.shape[1], self.classes)
+
     def _blocks(self, shape: Shape, members: list[int]) -> Iterator[list[Tensor]]:
         """The gradients of subgraphs of one shape, some at a time, [m, *] for every weight."""
-        allowed = self.model.allows(shape, self.x.shape[1], self.classes)
+        allowed = self._allows(shape)
         size = self.model.block(shape) if allowed else 1
         for first in range(0, len(members), size):
             some = members[first : first + size]
@@ -270,6 +288,14 @@ def shapes_of(batch: Subgraphs, y: Tensor | None = None) -> dict[Shape, list[int
             shared = arcs_of(batch, member).numpy().tobytes() if size <= _SMALL else None
             shape = Shape(size, int(arcs[member]), shared)
         found.setdefault(shape, []).append(member)
+    return found
+
+
+def _by_arcs(batch: Subgraphs, shape: Shape, members: list[int]) -> dict[Shape, list[int]]:
+    """Subgraphs with as many rows and arcs as `shape` says, by which arcs they are."""
+    found: dict[Shape, list[int]] = {}
+    for member in members:
+        found.setdefault(Shape(shape.rows, shape.arcs, arcs_of(batch, member).numpy().tobytes()), []).append(member)
     return found
 
 

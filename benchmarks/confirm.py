@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,20 +135,19 @@ def settle(found: Sequence[Sample], verdicts: Sequence[dict[str, Any]]) -> None:
     groups = defaultdict(list)
     for sample, said in zip(found, verdicts, strict=True):
         groups[sample.group].append(said["same"])
-    _note_sources(differs)
+    _note_sources({sample.method for sample in found}, differs)
     for name in sorted({sample.table for sample in found}):
         _adopt(name, {group for group, same in groups.items() if all(same)})
 
 
-def _note_sources(raised: Iterable[str]) -> None:
-    """revisions.json for the sources as they are; the revision of `raised` goes up."""
-    held = revisions.known()
-    now = {}
-    for name in sorted(discover.methods()):
-        known = held.get(name)
-        revision = (known.revision if known else 0) + (name in raised or known is None)
-        now[name] = {"revision": revision, "source": revisions.source_of(name)}
-    write_whole(revisions.FILE, now)
+def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
+    """revisions.json for the sources of what was compared or is new; the revision of `raised` goes up."""
+    now = {name: held.model_dump() for name, held in revisions.known().items() if name in discover.methods()}
+    for name in discover.methods():
+        if name in compared or name not in now:
+            revision = now[name]["revision"] + (name in raised) if name in now else 1
+            now[name] = {"revision": revision, "source": revisions.source_of(name)}
+    write_whole(revisions.FILE, dict(sorted(now.items())))
     revisions.known.cache_clear()
     revisions.made_by.cache_clear()
 

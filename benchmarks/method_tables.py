@@ -4,9 +4,9 @@ A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all 
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
 for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
-all lines, a graph a column; the words `best proven` in such a mark for the best proven line of every graph and epsilon,
-with its gaps; `<!-- results/NAME.json: columns features, hidden -->` for these entries of what is no table of scores.
-What lies between a mark and `<!-- /results -->` is written anew.
+all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
+the word `changes` for how far lines moved since they were first kept; `<!-- results/NAME.json: columns features -->`
+for entries of what is no table of scores. What lies between a mark and `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
@@ -16,6 +16,7 @@ import re
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from graphveil.bench import kept
 from graphveil.bench.best_proven import best_proven
@@ -32,23 +33,27 @@ def filled(text: str, results: Path) -> str:
 
     def fill(block: re.Match[str]) -> str:
         table = results / f"{block['name']}.json"
-        if not table.exists():
-            return block[0]
-        if board_at := re.fullmatch(r"epsilon ([\d.]+)", block["wanted"]):
-            return f"{block[1]}\n{board([table], float(board_at[1]))}\n\n{block[5]}"
-        if block["wanted"] == "best proven":
-            return f"{block[1]}\n{best_proven([table])}\n\n{block[5]}"
-        if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", block["wanted"]):
-            graphs = best_of[3].split(", ")
-            return f"{block[1]}\n{best(kept.load(table), int(best_of[1]), float(best_of[2]), graphs)}\n\n{block[5]}"
-        if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", block["wanted"]):
-            return f"{block[1]}\n{beside(kept.load(table), float(all_at[1]), all_at[2].split(', '))}\n\n{block[5]}"
-        if columns := re.fullmatch(r"columns (.+)", block["wanted"]):
-            return f"{block[1]}\n{measured(table, columns[1].split(', '))}\n\n{block[5]}"
-        lines = wanted_lines(kept.load(table), block["wanted"])
-        return f"{block[1]}\n{caption(lines, block['name'])}\n\n{markdown(lines)}\n\n{block[5]}"
+        return f"{block[1]}\n{content(table, block['wanted'])}\n\n{block[5]}" if table.exists() else block[0]
 
     return _BLOCK.sub(fill, text)
+
+
+def content(table: Path, wanted: str) -> str:
+    """What a mark asks of a table."""
+    if board_at := re.fullmatch(r"epsilon ([\d.]+)", wanted):
+        return board([table], float(board_at[1]))
+    if wanted == "best proven":
+        return best_proven([table])
+    if wanted == "changes":
+        return changes(kept.read_json(table), kept.load(table.with_name("leaderboard.json")))
+    if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
+        return best(kept.load(table), int(best_of[1]), float(best_of[2]), best_of[3].split(", "))
+    if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", wanted):
+        return beside(kept.load(table), float(all_at[1]), all_at[2].split(", "))
+    if columns := re.fullmatch(r"columns (.+)", wanted):
+        return measured(table, columns[1].split(", "))
+    lines = wanted_lines(kept.load(table), wanted)
+    return f"{caption(lines, table.stem)}\n\n{markdown(lines)}"
 
 
 def wanted_lines(lines: list[KeptLine], wanted: str) -> list[KeptLine]:
@@ -116,6 +121,26 @@ def beside(lines: list[KeptLine], epsilon: float, graphs: Sequence[str]) -> str:
 def measured(table: Path, columns: Sequence[str]) -> str:
     """Some entries of every measurement, to three digits."""
     return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept.read_json(table)])
+
+
+def changes(earlier: list[dict[str, Any]], lines: list[KeptLine]) -> str:
+    """How far the leaderboard's lines moved since they were first kept, by unit and method; chains are left out."""
+    now = {(line.dataset, line.method, line.unit, line.split, line.epsilon): line.test for line in lines}
+    moved: dict[tuple[str, str], list[float | None]] = {}
+    for old in earlier:
+        test = now.get((old["dataset"], old["method"], old["unit"], old["split"], float(old["epsilon"])))
+        if not old["dataset"].startswith("chain"):
+            moved.setdefault((old["unit"], old["method"]), []).append(None if test is None else test - old["test"])
+    head = ["unit", "method", "cells that moved", "on average", "most down", "most up"]
+    return lined(head, [[*place, str(len(steps)), *_summary(steps)] for place, steps in moved.items()])
+
+
+def _summary(steps: Sequence[float | None]) -> list[str]:
+    """Mean, least and largest step in points."""
+    known = [100 * step for step in steps if step is not None]
+    if not known:
+        return ["no longer there", "", ""]
+    return [f"{value:+.1f}" for value in (statistics.fmean(known), min(known), max(known))]
 
 
 def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> list[str]:

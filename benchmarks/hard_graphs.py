@@ -27,7 +27,7 @@ import torch
 from scipy.stats import t as student
 
 import graphveil as gv
-from graphveil.datasets.block_models import Recipe
+from graphveil.datasets.block_models import BlockModel
 from graphveil.graph.arcs import Csr
 
 DELTA = 1e-5
@@ -38,21 +38,21 @@ FLOORS = ("without_edges", "largest_class")
 
 EQUAL = (1.0,) * 5
 GRAPHS = {
-    "95/5": Recipe((95, 5), assortative=0.0),
-    "95/5, telling edges": Recipe((95, 5)),
-    "78/22": Recipe((78, 22), assortative=0.0),
-    "78/22, telling edges": Recipe((78, 22)),
-    "silent edges": Recipe(EQUAL, assortative=0.0),
-    "classes that avoid each other": Recipe(EQUAL, assortative=-1.0),
-    "bipartite": Recipe((1, 1), assortative=-1.0),
-    "ten features": Recipe(EQUAL, features=10, telling=0.5),
-    "60 classes": Recipe((1,) * 60, assortative=0.8, telling=0.5),
-    "silent features": Recipe(EQUAL, telling=0.0),
-    "hardly any edges": Recipe(EQUAL, degree=0.1),
-    "few links": Recipe(EQUAL, degree=4),
-    "few links, telling features": Recipe(EQUAL, degree=4, features=20, assortative=0.94, telling=1.0),
-    "few silent links, telling features": Recipe(EQUAL, degree=4, features=20, assortative=0.0, telling=1.0),
-    "30,000 nodes": Recipe(EQUAL, nodes=30_000),
+    "95/5": BlockModel((95, 5), assortative=0.0),
+    "95/5, telling edges": BlockModel((95, 5)),
+    "78/22": BlockModel((78, 22), assortative=0.0),
+    "78/22, telling edges": BlockModel((78, 22)),
+    "silent edges": BlockModel(EQUAL, assortative=0.0),
+    "classes that avoid each other": BlockModel(EQUAL, assortative=-1.0),
+    "bipartite": BlockModel((1, 1), assortative=-1.0),
+    "ten features": BlockModel(EQUAL, features=10, telling=0.5),
+    "60 classes": BlockModel((1,) * 60, assortative=0.8, telling=0.5),
+    "silent features": BlockModel(EQUAL, telling=0.0),
+    "hardly any edges": BlockModel(EQUAL, degree=0.1),
+    "few links": BlockModel(EQUAL, degree=4),
+    "few links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.94, telling=1.0),
+    "few silent links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.0, telling=1.0),
+    "30,000 nodes": BlockModel(EQUAL, nodes=30_000),
 }
 
 

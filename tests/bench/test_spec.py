@@ -87,8 +87,6 @@ def test_reads_what_is_written(tmp_path: Path) -> None:
             "test_on: list at least one value",
         ),
         ("delta = 1e-5", 'delta = "n^-1.1"\ntest_on = ["chain-m"]', "give delta as a number"),
-        ('label = "floor"', 'label = "floor"\nwithout = ["chain-m"]', "floor would not run on chain-m anyway"),
-        ('label = "floor"', 'label = "floor"\nwithout = ["chain-z"]', "method.1.without.0: unknown dataset 'chain-z'"),
     ],
 )
 def test_errors_name_the_file_and_the_key(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -274,16 +272,6 @@ def test_a_part_of_an_experiment_has_the_same_tasks(tmp_path: Path) -> None:
             task.key() for task in made.tasks() if task.dataset in wanted
         ]  # fmt: skip
     assert made.only({"cora"}) is None
-
-
-def test_an_entry_may_leave_datasets_out(tmp_path: Path) -> None:
-    text = GOOD.replace('["chain-s"]', '["chain-s", "chain-m"]').replace("epsilons = [inf]", 'without = ["chain-m"]')
-    made = read(tmp_path, text)
-    assert {task.dataset for task in made.tasks() if task.method == "mlp"} == {"chain-s"}
-    assert {task.dataset for task in made.tasks() if task.method == "dpsgd"} == {"chain-s", "chain-m"}
-    part = made.only({"chain-m"})
-    assert part is not None
-    assert {entry.label for entry in part.methods} == {"dpsgd"}
 
 
 def test_quick_takes_the_smallest_datasets() -> None:

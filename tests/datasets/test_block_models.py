@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graphveil import datasets
-from graphveil.datasets.block_models import RECIPES, Recipe
+from graphveil.datasets.block_models import MODELS, BlockModel
 from graphveil.graph.graph import Graph
 
 FIXED = {
@@ -43,11 +43,11 @@ def test_what_a_graph_is_does_not_change(name: str) -> None:
     assert graph.name == name
     degrees = graph.adj.in_degrees()
     assert degrees.max() > 8 * degrees.mean(), "a heavy tail"
-    assert graph.x.norm(dim=1).mean() == pytest.approx((1 + RECIPES[name].telling ** 2) ** 0.5, rel=0.05)
+    assert graph.x.norm(dim=1).mean() == pytest.approx((1 + MODELS[name].telling ** 2) ** 0.5, rel=0.05)
 
 
 def test_every_graph_of_the_folder_is_fixed_here_and_listed() -> None:
-    assert set(FIXED) == set(RECIPES)
+    assert set(FIXED) == set(MODELS)
     rows = {row["name"]: row for row in datasets.describe()}
     assert {name: (rows[name]["nodes"], rows[name]["edges"]) for name in FIXED} == {
         name: fixed[:2] for name, fixed in FIXED.items()
@@ -55,9 +55,9 @@ def test_every_graph_of_the_folder_is_fixed_here_and_listed() -> None:
 
 
 def test_a_graph_follows_from_its_seed() -> None:
-    recipe = RECIPES["reciprocal"]
-    assert recipe.graph("a", 3).fingerprint() == recipe.graph("a", 3).fingerprint()
-    assert recipe.graph("a", 3).fingerprint() != recipe.graph("a", 4).fingerprint()
+    model = MODELS["reciprocal"]
+    assert model.graph("a", 3).fingerprint() == model.graph("a", 3).fingerprint()
+    assert model.graph("a", 3).fingerprint() != model.graph("a", 4).fingerprint()
 
 
 def test_nearly_half_of_the_arcs_of_reciprocal_have_one_back() -> None:
@@ -68,18 +68,18 @@ def test_nearly_half_of_the_arcs_of_reciprocal_have_one_back() -> None:
 
 @pytest.mark.parametrize(("assortative", "share"), [(1.0, 1.0), (0.5, 0.6), (0.0, 0.2), (-0.5, 0.1), (-1.0, 0.0)])
 def test_assortative_says_how_many_edges_stay_in_their_class(assortative: float, share: float) -> None:
-    recipe = Recipe((1,) * 5, assortative=assortative)
-    assert kept_in_class(recipe.graph("a")) == pytest.approx(share, abs=0.02)
+    model = BlockModel((1,) * 5, assortative=assortative)
+    assert kept_in_class(model.graph("a")) == pytest.approx(share, abs=0.02)
 
 
 def test_a_small_class_has_no_more_edges_than_its_share() -> None:
-    graph = replace(RECIPES["unequal"], tail=None).graph("a")
+    graph = replace(MODELS["unequal"], tail=None).graph("a")
     degrees = torch.from_numpy(graph.adj.in_degrees()).double()
     assert degrees[graph.y == 1].mean() == pytest.approx(float(degrees.mean()), rel=0.05)
 
 
 def test_a_class_has_two_kinds_which_edges_follow_too() -> None:
-    graph = replace(RECIPES["ten-features"], telling=50.0, assortative=1.0).graph("a")
+    graph = replace(MODELS["ten-features"], telling=50.0, assortative=1.0).graph("a")
     rows = graph.x[graph.y == 0].numpy()
     apart = np.linalg.norm(rows - rows[0], axis=1) > 10
     assert 0.4 < apart.mean() < 0.6

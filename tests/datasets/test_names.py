@@ -28,6 +28,11 @@ def test_no_name_is_lost() -> None:
             "german",
             "credit",
             "flickr-size",
+            "unequal",
+            "ten-features",
+            "sixty-classes",
+            "reciprocal",
+            "thirty-thousand",
         ),
     }
 

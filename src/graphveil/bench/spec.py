@@ -145,8 +145,6 @@ class Entry(Model):
     params: dict[str, Any] = {}
     grid: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     datasets: Datasets | None = None
-    without: tuple[Dataset, ...] = ()
-    """Datasets of the experiment that it leaves out."""
     split: SplitName | None = None
     unit: Unit | None = None
     readings: Readings | None = None
@@ -165,10 +163,6 @@ class Entry(Model):
             raise ValueError(f"{min(both)} is both fixed in params and searched in grid; keep one")
         self.points()
         return self
-
-    def on(self, datasets: Collection[str]) -> tuple[str, ...]:
-        """Its own datasets, or those of the experiment, but for what it leaves out."""
-        return tuple(name for name in self.datasets or datasets if name not in self.without)
 
     def points(self) -> tuple[Method, ...]:
         """The method at every combination of the grid's values, the last key varying fastest."""
@@ -331,19 +325,12 @@ class Spec(Model):
                 datasets.require_split(dataset, split)
         self._require_lines_for_figures(lines)
         trained = {cell.dataset for cell in cells}
-        self._require_left_out()
         unused = self.splits.keys() - trained
         if unused:
             raise ValueError(f"splits: {min(unused)} is no dataset of this experiment")
         if self.test_on:
             self._possible_elsewhere(trained)
         return self
-
-    def _require_left_out(self) -> None:
-        """What an entry leaves out is there to be left out."""
-        for entry in self.methods:
-            if unused := set(entry.without) - set(entry.datasets or self.datasets):
-                raise ValueError(f"without: {entry.label} would not run on {min(unused)} anyway; take it out")
 
     def _require_lines_for_figures(self, lines: Collection[Place]) -> None:
         """A published figure has a line to stand on, alone, and is in the metric of the table."""
@@ -388,7 +375,7 @@ class Spec(Model):
             if dataset in small
             for tested in (None, *self.test_on)
             for entry in self.methods
-            if dataset in entry.on(self.datasets)
+            if dataset in (entry.datasets or self.datasets)
             for reading in entry.readings or self.readings
             for epsilon in (entry.epsilons or self.epsilons)[: 1 if quick else None]
         ]
@@ -400,8 +387,8 @@ class Spec(Model):
         """The part of this experiment on the `wanted` datasets; None if it has none of them."""
         entries = []
         for entry in self.methods:
-            kept = tuple(name for name in entry.on(self.datasets) if name in wanted)
-            entries += [entry.model_copy(update={"datasets": kept, "without": ()})] if kept else []
+            kept = tuple(name for name in entry.datasets or self.datasets if name in wanted)
+            entries += [entry.model_copy(update={"datasets": kept})] if kept else []
         names = tuple(dict.fromkeys(name for entry in entries for name in entry.datasets or ()))
         return self.model_copy(update={"datasets": names, "methods": tuple(entries)}) if names else None
 

@@ -17,7 +17,7 @@ from graphveil.graph.graph import Graph
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BlockModel:
     """A stochastic block model with Gaussian features.
 
     assortative: share of the edges that stay in their class on purpose, or that leave it on purpose if negative; the
@@ -93,14 +93,14 @@ class Recipe:
 
 UNEVEN = (30, 20, 15, 12, 10, 8, 5)
 """Shares of classes where none is rare and none is most of the graph."""
-RECIPES = {
-    "unequal": Recipe((90, 10), nodes=4000, assortative=0.4, telling=0.3, kinds=2, tail=TAIL),
-    "ten-features": Recipe(UNEVEN[:5], nodes=4000, features=10, assortative=0.5, telling=0.6, kinds=2, tail=TAIL),
-    "sixty-classes": Recipe(
+MODELS = {
+    "unequal": BlockModel((90, 10), nodes=4000, assortative=0.4, telling=0.3, kinds=2, tail=TAIL),
+    "ten-features": BlockModel(UNEVEN[:5], nodes=4000, features=10, assortative=0.5, telling=0.6, kinds=2, tail=TAIL),
+    "sixty-classes": BlockModel(
         tuple(rank**-0.5 for rank in range(1, 61)), nodes=6000, assortative=0.4, telling=0.45, kinds=2, tail=TAIL
     ),
-    "reciprocal": Recipe(UNEVEN[:5], nodes=4000, assortative=0.4, kinds=2, tail=TAIL, answered=0.3),
-    "thirty-thousand": Recipe(UNEVEN, nodes=30_000, assortative=0.5, kinds=2, tail=TAIL),
+    "reciprocal": BlockModel(UNEVEN[:5], nodes=4000, assortative=0.4, kinds=2, tail=TAIL, answered=0.3),
+    "thirty-thousand": BlockModel(UNEVEN, nodes=30_000, assortative=0.5, kinds=2, tail=TAIL),
 }
 
 _EDGES = {
@@ -114,10 +114,10 @@ _EDGES = {
 SOURCES = {
     name: Generated(
         origin="made up, of a kind that users have",
-        nodes=recipe.nodes,
+        nodes=model.nodes,
         edges=_EDGES[name],
         splits=("random", "per_class"),
-        make=partial(recipe.graph, name),
+        make=partial(model.graph, name),
     )
-    for name, recipe in RECIPES.items()
+    for name, model in MODELS.items()
 }

@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import beta, chi2_contingency, chisquare, kstest, laplace
 
 from graphveil.core import Floats, InvalidInput
@@ -178,3 +179,27 @@ def test_bad_arguments_are_refused() -> None:
             TopPairs(scale)
     with pytest.raises(InvalidInput):
         TopPairs(1.0).curve(2)
+
+
+@pytest.mark.parametrize("count", [30, 90, 150])
+def test_the_evidence_is_how_much_likelier_an_edge_is_named_where_so_many_are(count: int) -> None:
+    edges = list(range(0, 270, 3))
+    here, there, act = graph_of(edges, 24, True), graph_of(edges[1:], 24, True), TopPairs(0.5)
+    worlds = {"here": here, "there": there}
+    query = lambda world: Ranked(worlds[world], count)  # noqa: E731
+    source, runs = Seeded(0), 2000
+    shares = [np.mean([0 in named(act, adj, count, source) for _ in range(runs)]) for adj in (here, there)]
+    with_it, without = (
+        torch.from_numpy(ends(np.array(said), row_starts(24, True), True))
+        for said in ([0, *range(1, count)], range(1, count + 1))
+    )
+    told = [act.evidence("here", "there", query, answer) for answer in (with_it, without)]  # type: ignore[arg-type]
+    assert told[0] == pytest.approx(math.log(shares[0] / shares[1]), abs=0.35)
+    assert told[1] == pytest.approx(math.log((1 - shares[0]) / (1 - shares[1])), abs=0.35)
+
+
+@pytest.mark.parametrize("count", [0, 276])
+def test_where_none_or_all_are_named_nothing_is_told(count: int) -> None:
+    worlds = {"here": graph_of([0, 5], 24, True), "there": graph_of([5], 24, True)}
+    answer = torch.from_numpy(ends(np.arange(count), row_starts(24, True), True))
+    assert TopPairs(0.5).evidence("here", "there", lambda world: Ranked(worlds[world], count), answer) == 0.0  # type: ignore[arg-type, index]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
 from graphveil.graph.arcs import Csr, Ids
@@ -25,6 +26,9 @@ _MOST_PAIRS = 1 << 22
 
 _ROUNDING = 2.0**-14
 """What rounding adds to epsilon at most, charged (docs/methods/lapgraph.md)."""
+
+_CERTAIN = 300.0
+"""As a logarithm, odds that nobody doubts, and that doubles hold."""
 
 _STRIDE = 1024
 """Sums run in strides of this many, so that rounding grows with their number and not with that of the terms."""
@@ -81,9 +85,30 @@ class TopPairs(Mechanism):
         answer: Tensor,
         uses: int | None = None,  # noqa: ARG002
     ) -> float:
-        # An edge comes first more often; by how much depends on all the others.
-        said, more, fewer = told_pairs(answer, query(here).adj, query(there).adj, self.undirected)
-        return float(np.isin(more, said).sum()) - float(np.isin(fewer, said).sum())
+        first = query(here).adj
+        said, more, fewer = told_pairs(answer, first, query(there).adj, self.undirected)
+        named, left = self._tell(first, answer.shape[1])
+        return sum(
+            sign * (named * float(found.sum()) + left * float((~found).sum()))
+            for sign, found in ((1, np.isin(more, said)), (-1, np.isin(fewer, said)))
+        )
+
+    def _tell(self, adj: Csr, count: int) -> tuple[float, float]:
+        """ln of how much likelier an edge is named than another pair, and left out, where `count` of all are named.
+
+        Of a pair whose rivals are many: they leave it a score t to exceed, which `count` of all exceed on average.
+        """
+        pairs = int(row_starts(adj.num_nodes, self.undirected)[-1])
+        edges = len(codes(adj, row_starts(adj.num_nodes, self.undirected), self.undirected))
+        if not 0 < count < pairs:
+            return 0.0, 0.0
+        ahead = min(1 / self.scale, _CERTAIN) if self.scale > 0 else _CERTAIN
+
+        def surplus(t: float) -> float:
+            return edges * _exceeds(t - ahead) + (pairs - edges) * _exceeds(t) - count
+
+        t = float(brentq(surplus, -2 * _CERTAIN, 2 * _CERTAIN))
+        return math.log(_exceeds(t - ahead) / _exceeds(t)), math.log(_exceeds(ahead - t) / _exceeds(-t))
 
     def curve(self, sensitivity: float) -> PureCurve:
         """`sensitivity`: how many pairs a neighbour changes."""
@@ -94,6 +119,11 @@ class TopPairs(Mechanism):
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return cls(1.0), cls(2.0, undirected=False)
+
+
+def _exceeds(t: float) -> float:
+    """P(L > t) of a standard Laplace variable."""
+    return math.exp(-t) / 2 if t > 0 else 1 - math.exp(t) / 2
 
 
 def top_laplace(source: Source, count: int, top: int) -> Floats:

@@ -37,7 +37,7 @@ class BlankDegrees(Case):
     name: str = "blank-degrees"
     claim: str = "degrees may be counted in the graph at hand, though one of its ids may be blank"
     source: str = (
-        "HeterPoisson (S&P 2024) without its fixed population; graphveil itself before it asked who is present"
+        "HeterPoisson (S&P 2024) without its fixed population; graphveil before it asked who is present"
     )
     delta: float = 0.05
     runs: int = 150

@@ -59,7 +59,11 @@ def test_shares_of_teachers_make_the_whole(tmp_path: Path, monkeypatch: pytest.M
     assert all((tmp_path / name).stat().st_mtime_ns == when for name, when in before.items())
     assert 0 <= run["logarithms"]["1.0"]["accuracy"] <= 1
     assert run["reach"]["largest"] >= run["reach"]["median"] > 0
-    programmed.show([run])
+    audited = {"lambda": 0.1, "queries": 1, "claimed": 0.1, "certified": 2.0, "proven": 3.0}
+    made = programmed.tables({"accuracy": [run], "audit": [audited]})
+    assert made["accuracy"].endswith("| printed, Amazon |  |  | student | 40 | 64 | 80 | 82 | 83 |")
+    assert made["audit"].endswith("| 0.1 | 1 | 0.10 | 2.00 | 3.0 | refuted |")
+    assert "| paper | 1 |" in made["reach"]
 
 
 def test_printed_budgets_are_what_is_claimed() -> None:
@@ -68,18 +72,23 @@ def test_printed_budgets_are_what_is_claimed() -> None:
 
 def test_a_canary_is_told_beyond_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programmed, "RESTARTS", 3)
+    monkeypatch.setattr(programmed, "NETWORKS", {"program": SMALL})
     found = programmed.canary_answers(Networks(2, 100, "none"), nodes=100)
     assert found["sampled"].shape == (3, 10)
     assert (found["sampled"][:, 1] - found["without"][:, 1]).min() > 2
     counts = [programmed.counted(found, present, 1.0, 20, 500, Seeded(present)) for present in (False, True)]
     assert counts[1].mean() > counts[0].mean() + 1
-    inside, outside = (programmed.chance(found[name], 1.0) for name in ("sampled", "without"))
-    assert abs(counts[0].mean() / 20 - outside) < 0.01
-    assert inside > outside
+    rows = programmed.audit(500, [1])
+    assert [row["lambda"] for row in rows] == list(programmed.LAMBDAS)
 
 
-def test_the_exact_bound_is_that_of_the_best_event() -> None:
-    assert programmed.exact_bound(1, 0.3, 1e-6) == pytest.approx(math.log((0.3 - programmed.DELTA) / 1e-6))
-    assert programmed.exact_bound(1, 1e-6, 0.3) == pytest.approx(math.log((0.3 - programmed.DELTA) / 1e-6))
-    assert programmed.exact_bound(5, 0.2, 0.2) == 0.0
-    assert programmed.exact_bound(100, 0.3, 0.01) > programmed.exact_bound(1, 0.3, 0.01)
+def test_what_is_proven_follows_from_the_tails_of_the_noise() -> None:
+    noise = np.random.default_rng(0).laplace(size=(2, 200_000))
+    assert programmed.beaten(np.array(2.0)) == pytest.approx(math.log((noise[0] - noise[1] >= 2).mean()), abs=0.05)
+    apart = np.full((2, 10), -100.0)
+    without, sampled = apart.copy(), apart.copy()
+    without[:, 0], sampled[:, 1] = 0.0, 0.0
+    found = {"without": without, "sampled": sampled}
+    likely = math.log(programmed.RATE - programmed.DELTA)
+    assert programmed.proven(found, 1.0, 1) == pytest.approx(likely + 100 - math.log(102 / 4), abs=1e-6)
+    assert programmed.proven({"without": apart, "sampled": apart}, 1.0, 1) == 0.0

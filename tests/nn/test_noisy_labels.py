@@ -7,11 +7,11 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.nn import noisy_labels
-from graphveil.nn.noisy_labels import corrected, likeliness, most_telling, shared_out
+from graphveil.nn.noisy_labels import corrected, joined, learn_from_answers, likeliness, most_telling, shared_out
 from graphveil.privacy.noise import Seeded
 
 
@@ -164,3 +164,25 @@ def test_a_node_is_judged_by_the_network_that_did_not_learn_from_its_answer(monk
     # So it is for the quarter of the nodes that share its network; all others hear of the answer.
     assert int(same[nodes].sum()) == 50
     assert not bool(same[1::2].any())
+
+
+def test_a_prior_counts_as_much_as_the_judges_answers_bear_out() -> None:
+    truth = torch.arange(30) % 3
+    right, wrong = 4.0 * torch.eye(3)[truth], 4.0 * torch.eye(3)[(truth + 1) % 3]
+    heard, judges = torch.log(0.1 + 0.7 * torch.eye(3)[truth]), torch.arange(10)
+    for network, prior, expected in ((wrong, right, wrong + right), (right, wrong, right)):
+        assert torch.equal(joined(network, prior, heard, judges), expected.log_softmax(dim=1))
+    assert torch.equal(joined(wrong, right, heard, torch.arange(0)), wrong.log_softmax(dim=1)), "without judges, none"
+
+
+@pytest.mark.parametrize("rates", [(0.05, 0.0), (0.0, 0.05)])
+def test_answers_left_out_choose_the_rate(rates: tuple[float, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noisy_labels, "_OWN_RATES", rates)
+    torch.manual_seed(0)
+    truth = torch.arange(300) % 3
+    x, heard = torch.eye(3)[truth], torch.log(0.1 + 0.7 * torch.eye(3)[truth])
+    module = nn.Linear(3, 3)
+    judges = learn_from_answers(module, lambda: module(x), heard, torch.arange(200))
+    assert len(judges) == 40
+    assert bool((module(x).argmax(dim=1) == truth).all())
+    assert not module.training

@@ -347,19 +347,22 @@ def test_a_block_that_rounds_by_place_is_not_used(monkeypatch: pytest.MonkeyPatc
     assert not any(model.side_by_side.values())
 
 
-def test_small_subgraphs_with_the_same_arcs_share_a_block_where_different_arcs_may_not(way: str) -> None:
-    """GCNConv looks for loops, which vmap takes only if all have the same arcs; a mixer takes any."""
+def test_small_subgraphs_with_the_same_arcs_share_a_block_where_different_arcs_may_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GCNConv and GATConv look for loops, which vmap takes only if all have the same arcs; a mixer takes any."""
     ring = Csr.from_edge_index([0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3], 4)
-    path = Csr.from_edge_index([0, 1, 2, 0, 1, 2, 3, 3], [1, 2, 3, 2, 0, 1, 2, 1], 4)
-    twice = np.concatenate([ring.indices, ring.indices + 4, path.indices + 8])
-    starts = np.concatenate([ring.indptr, ring.indptr[1:] + 8, path.indptr[1:] + 16])
-    batch = Subgraphs(np.arange(12), np.array([0, 4, 8, 12]), starts, twice)
+    other = Csr.from_edge_index([0, 1, 2, 0, 1, 2, 3, 3], [1, 2, 3, 2, 0, 1, 2, 1], 4)
+    sources = np.concatenate([ring.indices, ring.indices + 4, other.indices + 8])
+    starts = np.concatenate([ring.indptr, ring.indptr[1:] + 8, other.indptr[1:] + 16])
+    batch = Subgraphs(np.arange(12), np.array([0, 4, 8, 12]), starts, sources)
     torch.manual_seed(0)
     x, y = torch.randn(12, WIDTH), torch.tensor([0, 1, 2])
-    for make, tried in ((Gat, 2 if way == "side by side" else 0), (FRIENDLY["Mixer"], 0)):
-        model = made(make)
-        both = summed(model, batch, x, y)
-        own = [shape for shape, allowed in model.side_by_side.items() if shape.shared is not None and allowed]
-        assert len(own) == tried
-        one_by_one = [summed(model, *without(batch, x, y, which)) for which in range(3)]
-        torch.testing.assert_close(sum(one_by_one), 2 * both, rtol=0, atol=1e-12)
+    for name, shared in (("Gat", 2), ("PooledGcn", 2), ("Mixer", 0)):
+        model = made(FRIENDLY[name])
+        found = summed(model, batch, x, y)
+        together = [shape for shape, allowed in model.side_by_side.items() if allowed]
+        assert [shape.shared is not None for shape in together] == ([True] * shared or [False])
+        with monkeypatch.context() as alone:
+            alone.setattr(own_gradients, "_BLOCKS", {})
+            torch.testing.assert_close(found, summed(made(FRIENDLY[name]), batch, x, y), rtol=0, atol=1e-6)

@@ -54,7 +54,7 @@ from graphveil.nn.coordinates import (
 )
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import with_prefix
-from graphveil.nn.noisy_labels import corrected, learn_from_answers, most_telling, shared_out
+from graphveil.nn.noisy_labels import corrected, joined, learn_from_answers, most_telling, shared_out
 from graphveil.nn.own_check import require_rows
 from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
@@ -173,7 +173,7 @@ class Probe(Method):
         for part in blocks(len(places)):
             heard[places[part]] = act.log_chances(candidates[part], said[part]).to(heard.dtype)
         if self.network is not None:
-            return self._taught(self.network, public, heard)
+            return self._taught(self.network, public, start, heard)
         beliefs = self._listened(public, known, start, own, heard)
         return {
             "logits": in_blocks(
@@ -181,15 +181,18 @@ class Probe(Method):
             )
         }
 
-    def _taught(self, network: OwnNetwork, public: Public, heard: Tensor) -> State:
-        """An own network that learnt from the answers, and what it and they say of every node; heard: as below."""
+    def _taught(self, network: OwnNetwork, public: Public, start: Tensor, heard: Tensor) -> State:
+        """An own network that learnt from the answers, and what it, they and the sums say of nodes; heard: as below.
+
+        start: log posteriors [n, c] from the sums, which count as much as makes answers likeliest that it did not see.
+        """
         x, arcs = public.features(), public.arcs().edge_index()
         scaling = Scaling.fit(x, "shifted")
         module = network.module(public.num_features, public.num_classes)
         forward = partial(module, *arguments(inputs_of(module), scaling(x), arcs))
-        learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel())
+        judges = learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel())
         with torch.no_grad():
-            beliefs = forward().log_softmax(dim=1)
+            beliefs = joined(forward(), start.float(), heard.float(), judges)
         logits = (beliefs + heard).log_softmax(dim=1).float()
         return {**with_prefix("net.", module.state_dict()), **scaling.state(), "logits": logits}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from graphveil.core import State
 from graphveil.nn.fit import VAST
 from graphveil.nn.mlp import Dropout
 from graphveil.nn.rows import Rows, blocks, in_blocks, many
@@ -27,8 +28,10 @@ _READ = 100_000
 """Answers that a pass reads, at most."""
 _JUDGES = 1 << 15
 """Answers that a network leaves out and is judged by, at most."""
-_OWN_RATE, _OWN_DECAY, _OWN_PASSES, _OWN_PATIENCE = 0.01, 5e-4, 200, 50
+_OWN_RATES, _OWN_DECAY, _OWN_PASSES, _OWN_PATIENCE = (0.01, 0.002), 5e-4, 200, 30
 """Of a network of somebody's own, which reads the whole graph in every step."""
+_PRIOR_WEIGHTS = (0.0, 0.5, 1.0)
+"""What a prior may count beside it."""
 _LEFT_OUT = 5
 """One answer in so many tells when such a network stops."""
 _ROUNDED = 1e-6
@@ -166,33 +169,58 @@ def _drawn(rows: Tensor, count: int) -> Tensor:
     return rows[chosen]
 
 
-def learn_from_answers(module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, nodes: Tensor) -> None:
+def learn_from_answers(module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, nodes: Tensor) -> Tensor:
     """Train a network on all nodes' rows by the likelihood of the answers: max sum_i ln sum_c p_i(c) Pr[answer_i | c].
 
     forward: logits [n, c] as the module is by then; log_chances: ln Pr[answer | class] [n, c] of the `nodes` int64 [m].
-    A fifth of the answers is left out, and the weights under which those are likeliest stay.
+    A fifth of the answers is left out, and the weights under which those are likeliest stay, of all passes and rates.
+    Gives the nodes of these answers.
     """
     order = nodes[torch.randperm(len(nodes))]
     left_out, seen = order.tensor_split([len(order) // _LEFT_OUT])
-    optimiser = torch.optim.Adam(module.parameters(), lr=_OWN_RATE, weight_decay=_OWN_DECAY)
-    best, state, waited = -math.inf, None, 0
+    begun, tried = _weights_of(module), list[tuple[float, State]]()
+    for rate in _OWN_RATES if len(left_out) else _OWN_RATES[:1]:
+        module.load_state_dict(begun)
+        tried.append(_descended(module, forward, log_chances, seen, left_out, rate))
+    module.load_state_dict(max(tried, key=lambda one: one[0])[1])
+    module.eval()
+    return left_out
+
+
+def _descended(
+    module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, seen: Tensor, left_out: Tensor, rate: float
+) -> tuple[float, State]:
+    """How likely the answers left out became at best, and the weights of that pass; the last ones if there are none."""
+
+    def likely(nodes: Tensor) -> Tensor:
+        return likeliness(forward().log_softmax(dim=1)[nodes], log_chances[nodes])
+
+    optimiser = torch.optim.Adam(module.parameters(), lr=rate, weight_decay=_OWN_DECAY)
+    best, state, waited = -math.inf, _weights_of(module), 0
     for _ in track(range(_OWN_PASSES), "learning from answers"):
         module.train()
         optimiser.zero_grad()
-        loss = -likeliness(forward().log_softmax(dim=1)[seen], log_chances[seen]).mean()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
+        (-likely(seen).mean()).backward()  # type: ignore[no-untyped-call]  # torch does not type it
         optimiser.step()
         module.eval()
         with torch.no_grad():
-            now = float(likeliness(forward().log_softmax(dim=1)[left_out], log_chances[left_out]).sum())
+            now = float(likely(left_out).sum())
         waited = 0 if now > best else waited + 1
         if not waited:
-            best, state = now, {name: part.detach().clone() for name, part in module.state_dict().items()}
+            best, state = now, _weights_of(module)
         if waited >= _OWN_PATIENCE:
             break
-    if state is not None and len(left_out):
-        module.load_state_dict(state)
-    module.eval()
+    return best, state if len(left_out) else _weights_of(module)
+
+
+def _weights_of(module: nn.Module) -> State:
+    return {name: part.detach().clone() for name, part in module.state_dict().items()}
+
+
+def joined(beliefs: Tensor, prior: Tensor, log_chances: Tensor, judges: Tensor) -> Tensor:
+    """Log posteriors [n, c] of a network with as much of the prior's as makes the answers of `judges` likeliest."""
+    mixed = [(beliefs + weight * prior).log_softmax(dim=1) for weight in _PRIOR_WEIGHTS]
+    return max(mixed, key=lambda one: float(likeliness(one[judges], log_chances[judges]).sum()))
 
 
 def likeliness(beliefs: Tensor, log_chances: Tensor) -> Tensor:

@@ -168,6 +168,10 @@ def test_no_row_on_the_grid_is_longer_than_the_clip() -> None:
         assert max(lengths) * Fraction(step) ** 2 <= Fraction(clip) ** 2
         assert max(lengths) * Fraction(step) ** 2 >= Fraction(clip) ** 2 * Fraction(999, 1000)
         assert len(rows) * int(np.abs(rows).max()) < 2**52
+    tiny = 1e-9 * ROWS.double().numpy()
+    rows, step = scattered.on_grid(tiny, 1.0)
+    assert (np.abs(rows) * step <= np.abs(tiny)).all()
+    assert (np.abs(rows) * step > np.abs(tiny) * (1 - 1e-9) - step).all()
     assert np.array_equal(scattered.on_grid(-ROWS.numpy(), 1.0)[0], -scattered.on_grid(ROWS.numpy(), 1.0)[0])
 
 

@@ -36,9 +36,7 @@ class BlankDegrees(Case):
 
     name: str = "blank-degrees"
     claim: str = "degrees may be counted in the graph at hand, though one of its ids may be blank"
-    source: str = (
-        "HeterPoisson (S&P 2024) without its fixed population; graphveil before it asked who is present"
-    )
+    source: str = "HeterPoisson (S&P 2024) without its fixed population; graphveil before it asked who is present"
     delta: float = 0.05
     runs: int = 150
     quick: int = 60

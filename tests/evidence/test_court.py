@@ -28,7 +28,7 @@ from graphveil.runtime.engine import Local, one_thread, using
 
 pytestmark = pytest.mark.xdist_group("court")  # held once, not once in every process
 
-CAUGHT = ("census-node", "dpdgc-edge", "eclipse-edge-2", "edgerand-edge", "gap-edge", "lp2st-label", "probe-features")
+CAUGHT = ("census-node", "dpdgc-edge", "eclipse-edge-2", "edgerand-edge", "gap-edge", "probe-features", "probe-label")
 """Cheap cases, of every unit."""
 
 KEPT = json.loads((Path(__file__).parents[2] / "results" / "court.json").read_text())

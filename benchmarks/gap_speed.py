@@ -42,9 +42,9 @@ HEARSAY = gv.methods.Hearsay(hidden=HIDDEN, head=HIDDEN)
 GAP = gv.methods.Gap(hops=HOPS, hidden=HIDDEN, head=HIDDEN, epochs=EPOCHS, embedding=HIDDEN, jumping=True)
 
 
-def full(epochs: int, learning_rate: float, weight_decay: float, patience: int, **others: Any) -> Recipe:  # noqa: ARG001
+def full(epochs: int, learning_rate: float, weight_decay: float, patience: int, **more: Any) -> Recipe:  # noqa: ARG001
     """The method's recipe with all of `EPOCHS` epochs."""
-    return Recipe(EPOCHS, learning_rate, weight_decay, patience=EPOCHS, **others)
+    return Recipe(EPOCHS, learning_rate, weight_decay, patience=EPOCHS, **more)
 
 
 def ours(graph: gv.Graph, method: gv.Method) -> float:

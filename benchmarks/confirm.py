@@ -135,13 +135,19 @@ def settle(found: Sequence[Sample], verdicts: Sequence[dict[str, Any]]) -> None:
     groups = defaultdict(list)
     for sample, said in zip(found, verdicts, strict=True):
         groups[sample.group].append(said["same"])
-    _note_sources({sample.method for sample in found}, differs)
+    _note_sources({sample.method for sample in found} | (discover.methods().keys() - _kept_methods()), differs)
     for name in sorted({sample.table for sample in found}):
         _adopt(name, {group for group, same in groups.items() if all(same)})
 
 
+def _kept_methods() -> set[str]:
+    """The methods of which some table keeps a line; nothing hangs on the others."""
+    tables = [spec.load(name) for name in spec.names() if (RESULTS / f"{name}.json").exists()]
+    return {cell.points()[0].name() for made in tables for cell in made.cells()}
+
+
 def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
-    """revisions.json for the sources of what was compared or is new; the revision of `raised` goes up."""
+    """revisions.json for the sources of what was compared, or is kept nowhere; the revision of `raised` goes up."""
     now = {name: held.model_dump() for name, held in revisions.known().items() if name in discover.methods()}
     for name in discover.methods():
         if name in compared or name not in now:

@@ -327,6 +327,9 @@ def test_a_part_does_not_overwrite_the_whole(tmp_path: Path) -> None:
         assert command(*half, "chain-s").exit_code == 0, again
     done = command(*half, "chain-m")
     assert "write to another file" in str(done.exception), "as many lines, but others"
+    assert command(*half, "chain-m", "--merge").exit_code == 0
+    joined = [line | {"seconds": 0, "peak_mb": 0} for line in json.loads((tmp_path / "half.json").read_text())]
+    assert joined == [line | {"seconds": 0, "peak_mb": 0} for line in json.loads(table.read_text())]
 
 
 def test_a_quick_run_does_not_overwrite_the_whole(tmp_path: Path) -> None:

@@ -172,13 +172,28 @@ def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
     held, places = kept.load(path), {cell.place for cell in spec.cells(quick)}
     others = {(line.dataset, line.method, line.reading, line.epsilon) for line in held} - places
     if others or max(line.seeds for line in held) > len(spec.seeds[: 1 if quick else None]):
-        raise InvalidInput(f"{path} holds more lines or seeds than this part of the experiment; write to another file")
+        raise InvalidInput(
+            f"{path} holds more lines or seeds than this part of the experiment; write to another file, or add --merge"
+        )
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
     """The rows as JSON with sorted keys, for keeping as evidence."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, plain([row.model_dump() for row in rows]))
+
+
+def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
+    """As `write`, but lines of the file that `rows` has not stay; in the order of the whole experiment `spec`."""
+    kept.load(path)  # damage is named before anything is written
+    held = {_place_of(line): line for line in kept.read_json(path)}
+    held |= {_place_of(line): line for line in plain([row.model_dump() for row in rows])}
+    order = {cell.place: index for index, cell in enumerate(spec.cells())}
+    write_whole(path, sorted(held.values(), key=lambda line: order.get(_place_of(line), len(order))))
+
+
+def _place_of(line: Mapping[str, Any]) -> tuple[str, str, Reading, float]:
+    return line["dataset"], line["method"], Reading(line["reading"]), float(line["epsilon"])
 
 
 def _row(

@@ -37,6 +37,12 @@ def bench_run(
     results: Annotated[
         Path | None, typer.Option(help="Also write the table as JSON to this file; of several specs, to this folder.")
     ] = None,
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge", help="Keep the other lines of the file of --results; those of this run replace theirs."
+        ),
+    ] = False,
     own: OwnMethods = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -50,20 +56,23 @@ def bench_run(
 
     import_methods(own)
     wanted = load_many(specs, datasets=None if datasets is None else [name.strip() for name in datasets.split(",")])
+    whole = load_many(specs)
     # As given: --datasets may leave one of several, and the folder stays a folder.
     several = len(set(specs)) > 1 or "all" in specs
     files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
     compute = workers.compute()
     for name, file in files.items():
         require_files(None, file)
-        if (quick or datasets is not None) and file is not None and file.exists():
+        if (quick or datasets is not None) and not merge and file is not None and file.exists():
             table.require_no_loss(wanted[name], file, quick)
     with resumable(out), progress(quiet):
         found = runner.run_many(list(wanted.values()), out=out, compute=compute, quick=quick)
     tables = {}
     for (name, spec), records in zip(wanted.items(), found, strict=True):
         tables[name] = table.summarise(spec, records, audits.by_claim(audits.finished(spec, out=out)))
-        if (file := files[name]) is not None:
+        if (file := files[name]) is not None and merge and file.exists():
+            table.write_into(tables[name], file, whole[name])
+        elif file is not None:
             table.write(tables[name], file)
     if as_json and several:
         print_json({name: json.loads(table.show(rows, json=True)) for name, rows in tables.items()})

@@ -142,8 +142,11 @@ def settle(found: Sequence[Sample], verdicts: Sequence[dict[str, Any]]) -> None:
 
 def _kept_methods() -> set[str]:
     """The methods of which some table keeps a line; nothing hangs on the others."""
-    tables = [spec.load(name) for name in spec.names() if (RESULTS / f"{name}.json").exists()]
-    return {cell.points()[0].name() for made in tables for cell in made.cells()}
+    found = set()
+    for name in (name for name in spec.names() if (RESULTS / f"{name}.json").exists()):
+        kept = {place(line) for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
+        found |= {cell.points()[0].name() for cell in spec.load(name).cells() if cell.place in kept}
+    return found
 
 
 def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:

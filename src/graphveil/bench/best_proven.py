@@ -50,7 +50,7 @@ def _table(mine: Sequence[KeptLine], lines: Sequence[KeptLine], epsilons: Sequen
     for place in dict.fromkeys(_place(line) for line in mine if _candidate(line)):
         beside = [line for line in lines if _place(line) == place]
         floor = _first([line for line in beside if line.method.startswith(LARGEST)])
-        top = _first([line for line in beside if line.epsilon == math.inf])
+        top = _first([line for line in beside if line.epsilon == math.inf and not line.method.startswith(LARGEST)])
         here = [line for line in mine if _place(line) == place and _candidate(line)]
         cells = [
             _cell(_first([line for line in here if line.free or line.epsilon == epsilon]), top, floor)

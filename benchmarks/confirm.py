@@ -21,6 +21,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,10 @@ def samples(name: str, count: int, seconds: float) -> list[Sample]:
 def _sample(name: str, made: Spec, cell: Cell, line: KeptLine) -> Sample | None:
     """The tasks of a line at the grid point that it kept; None if its method is as it was."""
     method = cell.points()[0].name()
-    if line.made_by and "+" not in revisions.made_by(method):
+    held = revisions.known().get(method)
+    # A line of an older revision, or of code that is only here, says nothing of the revision that is kept.
+    ours = held is not None and line.made_by.split(", ")[0] == f"{method} {held.revision}"
+    if line.made_by and not (ours and line.stale):
         return None
     tuned = {key: line.params.get(key) for key in cell.entry.grid} if not cell.charged else {}
     points = [point for point in cell.points() if plain({key: getattr(point, key) for key in tuned}) == tuned]
@@ -100,6 +104,7 @@ def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
     again = None if row is None else row.test
     width = line.interval if line.interval is not None else half_width(line.std, line.seeds)
     allowed = max(SAME, (width or 0.0) / 2)
+    whole = row is not None and row.seeds == line.seeds and not row.failed
     return {
         "table": sample.table,
         "dataset": line.dataset,
@@ -111,8 +116,8 @@ def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
         "kept": line.test,
         "again": again,
         "allowed": allowed,
-        "same": again is not None and line.test is not None and abs(again - line.test) <= allowed,
-        "made_by": revisions.made_by(sample.method),
+        "same": again is not None and line.test is not None and abs(again - line.test) <= allowed and whole,
+        "made_by": "" if row is None else row.made_by,
     }
 
 
@@ -135,18 +140,22 @@ def settle(found: Sequence[Sample], verdicts: Sequence[dict[str, Any]]) -> None:
     groups = defaultdict(list)
     for sample, said in zip(found, verdicts, strict=True):
         groups[sample.group].append(said["same"])
-    _note_sources({sample.method for sample in found} | (discover.methods().keys() - _kept_methods()), differs)
+    asked = {sample.table for sample in found}
+    fully = {sample.method for sample in found if _tables_of(sample.method) <= asked}
+    _note_sources(fully | {name for name in discover.methods() if not _tables_of(name)}, differs)
     for name in sorted({sample.table for sample in found}):
         _adopt(name, {group for group, same in groups.items() if all(same)})
 
 
-def _kept_methods() -> set[str]:
-    """The methods of which some table keeps a line; nothing hangs on the others."""
+@cache
+def _tables_of(method: str) -> frozenset[str]:
+    """The tables that keep a line of a method; nothing hangs on a method of none."""
     found = set()
     for name in (name for name in spec.names() if (RESULTS / f"{name}.json").exists()):
         kept = {place(line) for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
-        found |= {cell.points()[0].name() for cell in spec.load(name).cells() if cell.place in kept}
-    return found
+        if any(cell.place in kept and cell.points()[0].name() == method for cell in spec.load(name).cells()):
+            found.add(name)
+    return frozenset(found)
 
 
 def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
@@ -157,8 +166,7 @@ def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
             revision = now[name]["revision"] + (name in raised) if name in now else 1
             now[name] = {"revision": revision, "source": revisions.source_of(name)}
     write_whole(revisions.FILE, dict(sorted(now.items())))
-    revisions.known.cache_clear()
-    revisions.made_by.cache_clear()
+    revisions.forget()
 
 
 def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
@@ -169,7 +177,7 @@ def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
     for line in lines:
         method = methods.get((line["dataset"], line["method"], line["reading"], float(line["epsilon"])))
         if not line.get("made_by") and (name, line["method"], line["unit"], line["reading"], method) in same:
-            line["made_by"] = revisions.made_by(str(method))
+            line["made_by"] = revisions.made_by(str(method), line["params"])
             line["data"] = line.get("data") or runner.fingerprint_of(line["dataset"].partition(" -> ")[0])
     write_whole(file, lines)
 
@@ -181,6 +189,16 @@ def keep(verdicts: Sequence[dict[str, Any]]) -> None:
     names = ("table", "dataset", "method", "unit", "reading", "epsilon")
     known = {tuple(str(row[name]) for name in names): row for row in (*held, *plain(list(verdicts)))}
     write_whole(file, list(known.values()))
+
+
+def said_of(verdicts: Sequence[dict[str, Any]]) -> str:
+    """How many lines are the same, and how far apart they are."""
+    steps = [abs(said["again"] - said["kept"]) for said in verdicts if said["again"] is not None]
+    same, close = sum(said["same"] for said in verdicts), sum(step <= SAME for step in steps)
+    return (
+        f"{same:,} of {len(verdicts):,} lines are the same, {steps.count(0.0):,} of them to the last digit, {close:,} "
+        f"within {SAME:g}; the largest difference is {max(steps, default=0.0):.4f}"
+    )
 
 
 def main() -> None:
@@ -205,7 +223,7 @@ def main() -> None:
     for said in verdicts:
         if not said["same"]:
             print("DIFFERS", json.dumps(plain(said), sort_keys=True))
-    print(f"{sum(said['same'] for said in verdicts):,} of {len(verdicts):,} lines are the same")
+    print(said_of(verdicts))
     if not asked.only_run:
         keep(verdicts)
         settle(found, verdicts)

@@ -139,7 +139,7 @@ def _summary(steps: Sequence[float | None]) -> list[str]:
     """Mean, least and largest step in points."""
     known = [100 * step for step in steps if step is not None]
     if not known:
-        return ["no longer there", "", ""]
+        return ["no longer there, or stale", "", ""]
     return [f"{value:+.1f}" for value in (statistics.fmean(known), min(known), max(known))]
 
 

@@ -35,6 +35,7 @@ from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGECon
 
 import graphveil as gv
 from engine import NODES, Step, seconds, stars
+from graphveil.bench import revisions
 from graphveil.bench.kept import KeptLine
 from graphveil.core import plain
 from graphveil.graph.arcs import Arcs
@@ -217,10 +218,16 @@ class Cell:
         return records / ("-".join(map(str, words)).replace(" ", "_") + ".json")
 
     def record(self, records: Path) -> dict[str, Any] | None:
-        """What an earlier run left, if its method was the same."""
+        """What an earlier run left, if its method was the same and of the same revision."""
         file = self.file(records)
         held = json.loads(file.read_text()) if file.exists() else {}
-        return held if held.get("method") == plain(self.method.describe()) else None
+        same = held.get("method") == plain(self.method.describe()) and held.get("made_by") == self.made_by
+        return held if same else None
+
+    @property
+    def made_by(self) -> str:
+        """The revision of the method; what is one's own is this file."""
+        return revisions.made_by(self.method.name())
 
     def run(self, records: Path) -> dict[str, Any]:
         """Train, test, and leave a record."""
@@ -233,6 +240,8 @@ class Cell:
             "epsilon": release.certificate.epsilon,
             "sound_epsilon": release.certificate.sound_epsilon,
             "seconds": time.process_time() - begin,
+            "made_by": self.made_by,
+            "data": graph.fingerprint(),
         }
         write_whole(self.file(records), record)
         return record
@@ -322,6 +331,8 @@ def _line(label: str, runs: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]
         failure="",
         split="random",
         seconds=min(record["seconds"] for record in records),
+        made_by=cell.made_by,
+        data=records[0]["data"],
     )
     return line.model_dump()
 

@@ -12,7 +12,8 @@ from graphveil import discover
 from graphveil.bench import kept, revisions, runner, table
 from graphveil.bench.revisions import closure, code, made_by
 from graphveil.bench.spec import Spec
-from graphveil.core import InvalidInput
+from graphveil.methods.best import Best
+from graphveil.methods.dpsgd import DpSgd
 from reported import row, write
 
 SPEC = Spec.model_validate(
@@ -29,9 +30,9 @@ def other_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     held = revisions.known()
     raised = held | {"dpsgd": held["dpsgd"].model_copy(update={"revision": held["dpsgd"].revision + 1})}
     monkeypatch.setattr(revisions, "known", lambda: raised)
-    made_by.cache_clear()
+    revisions.forget()
     yield
-    made_by.cache_clear()
+    revisions.forget()
 
 
 @pytest.mark.parametrize("name", sorted(discover.methods()))
@@ -60,10 +61,10 @@ def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:
 def test_a_changed_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     before = made_by("gap")
     monkeypatch.setattr(revisions, "source_of", lambda _: "f" * 64)
-    made_by.cache_clear()
+    revisions.forget()
     assert made_by("gap") == f"{before}+ffffffff"
     assert revisions.stale(before)
-    made_by.cache_clear()
+    revisions.forget()
 
 
 def test_records_of_another_revision_are_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -80,9 +81,19 @@ def test_records_of_other_data_are_made_again(tmp_path: Path) -> None:
     [record, _] = runner.run(SPEC, out=tmp_path)
     path = tmp_path / f"{record.task.key()}.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"data": "0" * 64}))
-    with pytest.raises(InvalidInput, match="different data under one name"):
-        table.summarise(SPEC, runner.finished(SPEC, out=tmp_path))
+    assert len(runner.finished(SPEC, out=tmp_path)) == 1
     assert {record.data for record in runner.run(SPEC, out=tmp_path)} == {record.data}
+
+
+def test_a_choice_is_made_by_its_candidates_too() -> None:
+    described = Best(candidates=(DpSgd(steps=3), DpSgd(steps=4))).describe()
+    assert made_by("best", described) == f"{made_by('best')}, {made_by('dpsgd')}"
+    described = {"candidates": [{"kind": "Gap"}, {"kind": "DpSgd"}]}
+    assert made_by("best", described).split(", ") == [made_by(name) for name in ("best", "dpsgd", "gap")]
+
+
+def test_a_method_that_is_gone_is_stale() -> None:
+    assert revisions.stale("renamed 3")
 
 
 @pytest.mark.parametrize("changes", [{"made_by": ""}, {"made_by": "gap 0"}, {"made_by": "gap 1+00000000"}])

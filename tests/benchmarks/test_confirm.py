@@ -40,8 +40,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget() -> None:
-    revisions.known.cache_clear()
-    revisions.made_by.cache_clear()
+    revisions.forget()
+    confirm._tables_of.cache_clear()
 
 
 def edit(kept: Path, **changes: Any) -> None:

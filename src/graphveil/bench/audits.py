@@ -124,12 +124,13 @@ def _read(path: Path, claim: LineClaim) -> Audit | None:
         audit.found()
     except (OSError, ValueError):
         return None
-    return audit if audit.claim == claim and audit.made_by == made_by(claim.method) else None
+    return audit if audit.claim == claim and audit.made_by == made_by(claim.method, claim.params) else None
 
 
 def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> Audit:
     """One claim on the court's small graphs; the seed is its own, so that no two audits share their luck."""
     runs, _ = shared
+    maker = made_by(claim.method, claim.params)
     try:
         kind = discover.written_method(claim.method).__name__
         method = discover.rebuild_method({"kind": kind, **claim.params})
@@ -139,7 +140,5 @@ def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> A
         made.require_refutable()
         found = judge(made, pairs, runs, CONFIDENCE, int(claim.key()[:12], 16))
     except Exception as error:  # Whatever it is, it must not cost the other audits.
-        return Audit(
-            claim=claim, finding=None, failure=f"{type(error).__name__}: {error}", made_by=made_by(claim.method)
-        )
-    return Audit(claim=claim, finding=found.describe(), made_by=made_by(claim.method))
+        return Audit(claim=claim, finding=None, failure=f"{type(error).__name__}: {error}", made_by=maker)
+    return Audit(claim=claim, finding=found.describe(), made_by=maker)

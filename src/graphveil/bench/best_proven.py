@@ -24,7 +24,9 @@ Place = tuple[str, str, str]
 
 def best_proven(paths: Sequence[Path]) -> str:
     """Kept results in Markdown: a table per unit, split and metric, graphs against epsilons."""
-    lines = [line for path in paths for line in kept.load(path) if line.test is not None and not line.failed]
+    held = [line for path in paths for line in kept.load(path)]
+    old = ", ".join(sorted({line.method for line in held if line.stale}))
+    lines = [line for line in held if line.test is not None and not line.failed]
     epsilons = sorted({line.epsilon for line in lines if not line.free})
     if not epsilons:
         raise InvalidInput("no line of these results spends a finite epsilon, so none is the best of them")
@@ -36,7 +38,7 @@ def best_proven(paths: Sequence[Path]) -> str:
         for group, mine in groups.items()
         if any(_candidate(line) for line in mine)
     ]
-    return "\n\n".join([*tables, _READ])
+    return "\n\n".join([*tables, *([f"Left out, because they are stale: {old}."] if old else []), _READ])
 
 
 def _title(unit: str, split: str, metric: str) -> str:

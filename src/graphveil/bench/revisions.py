@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 import io
 import json
 import os
+import secrets
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -33,17 +36,27 @@ _COMPUTES = (
     "graphveil.sampling",
     "graphveil.tasks",
     "graphveil.planning",
+    "graphveil.training",
     "graphveil.graph.arcs",
+    "graphveil.graph.device_arcs",
+    "graphveil.graph.graph",
     "graphveil.graph.sealing",
     "graphveil.graph.splits",
     "graphveil.privacy.accounting",
+    "graphveil.privacy.cipher",
+    "graphveil.privacy.elementary",
     "graphveil.privacy.noise",
+    "graphveil.privacy.session",
+    "graphveil.release.serving",
     "graphveil.runtime.chance",
+    "graphveil.runtime.placed",
 )
-"""What a result depends on beside the data. What reads tables, saves, serves or draws pictures is not in it."""
-_ALWAYS = ("graphveil.planning", "graphveil.privacy.noise", "graphveil.graph.splits")
+"""What a result depends on beside the data. What reads tables, saves or draws pictures is not in it, nor are kernels of
+a GPU: results are kept of processors."""
+_ALWAYS = ("graphveil.training", "graphveil.privacy.noise", "graphveil.graph.splits", "graphveil.release.serving")
 """What every run goes through, though no method imports it."""
-_DIGITS = 8
+_DIGITS, _OTHERS = 8, 0
+"""Of the digest in a name; the revision of methods of others."""
 
 
 class Revision(BaseModel):
@@ -61,12 +74,29 @@ def known() -> dict[str, Revision]:
     return {name: Revision.model_validate(said) for name, said in json.loads(FILE.read_text(encoding="utf-8")).items()}
 
 
-@lru_cache
-def made_by(name: str) -> str:
-    """What makes a run of the method of this name today: name and revision."""
+def made_by(name: str, params: Mapping[str, Any] | None = None) -> str:
+    """What makes a run of this method today: its name and revision, and those of methods among its settings."""
+    names = {kind.__name__: method for method, kind in discover.methods().items()}
+    inner = {names[kind] for kind in _kinds(params or {}) if kind in names}
+    return ", ".join(_made_by(part) for part in (name, *sorted(inner - {name})))
+
+
+def _kinds(held: Any) -> Iterator[str]:
+    """The methods that a described setting holds, such as the candidates of a choice."""
+    if isinstance(held, Mapping):
+        if isinstance(kind := held.get("kind"), str):
+            yield kind
+        held = list(held.values())
+    if isinstance(held, list | tuple):
+        for item in held:
+            yield from _kinds(item)
+
+
+@cache
+def _made_by(name: str) -> str:
     held, now = known().get(name), source_of(name)
     if held is None:
-        return f"{name} 0+{now[:_DIGITS]}"
+        return f"{name} {_OTHERS}+{now[:_DIGITS]}"
     return f"{name} {held.revision}" if held.source == now else f"{name} {held.revision}+{now[:_DIGITS]}"
 
 
@@ -75,15 +105,36 @@ def stale(made: str) -> bool:
 
     Of methods of others nothing is known here: nothing is imported because a file names it.
     """
-    name = made.partition(" ")[0]
-    return not made or (name in discover.methods() and made != made_by(name))
+    return not made or any(_is_stale(part) for part in made.split(", "))
+
+
+def _is_stale(part: str) -> bool:
+    name, _, revision = part.partition(" ")
+    return part != _made_by(name) if name in known() else not revision.startswith(f"{_OTHERS}+")
+
+
+def forget() -> None:
+    """Read revisions.json and sources again."""
+    for held in (known, _made_by, _imports, code):
+        held.cache_clear()
 
 
 def source_of(name: str) -> str:
     """SHA-256 of the source of a method."""
-    modules = closure(discover.written_method(name).__module__, *_ALWAYS)
+    kind = discover.written_method(name)
+    modules = closure(kind.__module__, *_ALWAYS)
     said = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(modules))
+    if not _file(kind.__module__).is_file():
+        said += _told(kind)
     return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _told(kind: type) -> str:
+    """The source of a class that lies in no file, as in a notebook; of an unknown one nothing is used again."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return secrets.token_hex()
 
 
 def closure(*modules: str) -> set[str]:
@@ -100,7 +151,7 @@ def closure(*modules: str) -> set[str]:
 @cache
 def _imports(module: str) -> tuple[str, ...]:
     """The modules of ours that a module names in its imports, at its top or inside of a function."""
-    tree = ast.parse(_file(module).read_text(encoding="utf-8"))
+    tree = ast.parse(_text(_file(module)))
     return tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _named(node)))
 
 
@@ -127,10 +178,18 @@ def _file(module: str) -> Path:
     return next((file for file in (home.with_suffix(".py"), home / "__init__.py") if file.exists()), home)
 
 
+def _text(file: Path) -> str:
+    """Python source; empty for what is none, such as compiled code."""
+    try:
+        return file.read_text(encoding="utf-8") if file.suffix == ".py" else ""
+    except OSError:
+        return ""
+
+
 @cache
 def code(file: Path) -> str:
     """The lines of a file without comments, texts that stand alone, and blanks: the same for every Python."""
-    text = file.read_text(encoding="utf-8")
+    text = _text(file)
     lines = text.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -138,5 +197,7 @@ def code(file: Path) -> str:
             lines[row - 1] = lines[row - 1][:column]
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)  # type: ignore[operator]  # parsed nodes have ends
+            first, last = node.lineno - 1, node.end_lineno or node.lineno
+            if not lines[first][: node.col_offset].strip() and not lines[last - 1][node.end_col_offset :].strip():
+                lines[first:last] = [""] * (last - first)
     return "\n".join(kept for line in lines if (kept := line.rstrip()))

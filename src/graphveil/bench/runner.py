@@ -53,7 +53,7 @@ def run_many(
         key: task
         for tasks, known in zip(listed, held, strict=True)
         for key, task in tasks.items()
-        if key not in known or not known[key].result or fingerprint(task) not in ("", known[key].data)
+        if key not in known or not known[key].result
     }
     total = len({key for tasks in listed for key in tasks})
     label = specs[0].title if len(specs) == 1 else f"{len(specs)} experiments"
@@ -127,13 +127,14 @@ def _measured(record: Record, metric: Metric) -> bool:
 
 
 def _read(out: Path, task: BenchTask) -> Record | None:
-    """The record of `task`, unless it is missing, damaged, of another schema, or made by another revision."""
+    """The record of `task`, unless it is missing, damaged, of another schema, or made by another revision or data."""
     try:
         record = Record.model_validate_json(_place(out, task).read_bytes())
     except (OSError, ValidationError):
         return None
-    current = record.schema_version == SCHEMA and record.made_by == made_by(task.method)
-    return record if current and record.task == task else None
+    current = record.schema_version == SCHEMA and record.made_by == made_by(task.method, task.params)
+    same = current and record.task == task and fingerprint(task) in ("", record.data)
+    return record if same else None
 
 
 def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> Record:
@@ -149,7 +150,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
         seconds=seconds,
         peak_mb=peak_mb(),
         versions=versions(),
-        made_by=made_by(task.method),
+        made_by=made_by(task.method, task.params),
         data=fingerprint(task),
     )
     _write(out, record)
@@ -158,7 +159,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
 
 def _write(out: Path, record: Record) -> None:
     """Keep a record; a failure never replaces a result, which may lack no more than a newer metric."""
-    if record.failure and (kept := _read(out, record.task)) and kept.result and kept.data == record.data:
+    if record.failure and (kept := _read(out, record.task)) and kept.result:
         return
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Its scores are made of all labels, and a failure may say more: for the owner alone.
@@ -243,7 +244,7 @@ def fingerprint_of(name: str, tables: OwnTables | None = None) -> str:
     """SHA-256 of the whole of a dataset; empty where it cannot be loaded."""
     try:
         return _other_graph(name, tables).fingerprint()
-    except GraphveilError:
+    except Exception:  # The task itself fails with the reason, and must not cost the others.
         return ""
 
 

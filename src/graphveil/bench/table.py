@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from graphveil.bench import audits, kept, runner
+from graphveil.bench import audits, kept, revisions, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, KeptLine
 from graphveil.bench.record import Elsewhere, Record, Result
-from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import Cell, Metric, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
 from graphveil.release.finding import Finding
@@ -187,7 +186,11 @@ def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     """As `write`, but lines of the file that `rows` has not stay; in the order of the whole experiment `spec`."""
     kept.load(path)  # damage is named before anything is written
     held = {_place_of(line): line for line in kept.read_json(path)}
-    held |= {_place_of(line): line for line in plain([row.model_dump() for row in rows])}
+    made = {_place_of(line): line for line in plain([row.model_dump() for row in rows])}
+    for place in held.keys() & made.keys():
+        if made[place]["seeds"] < held[place]["seeds"] and not revisions.stale(held[place].get("made_by", "")):
+            raise InvalidInput(f"{path} has more seeds of {', '.join(map(str, place))}; run them too")
+    held |= made
     order = {cell.place: index for index, cell in enumerate(spec.cells())}
     write_whole(path, sorted(held.values(), key=lambda line: order.get(_place_of(line), len(order))))
 
@@ -244,16 +247,15 @@ def _row(
         peak_mb=min((record.peak_mb for record in good), default=None),
         failed=len(failures),
         failure=failures[0] if failures else "",
-        made_by=made_by(points[chosen].name()),
-        data=_one_data(cell, good),
+        made_by=_shared(cell, "revisions", {record.made_by for record in good}),
+        data=_shared(cell, "data", {record.data for record in good}),
     )
 
 
-def _one_data(cell: Cell, records: Sequence[Record]) -> str:
-    """The dataset that all runs of a line share."""
-    found = {record.data for record in records}
+def _shared(cell: Cell, what: str, found: set[str]) -> str:
+    """What all runs of a line have in common."""
     if len(found) > 1:
-        raise InvalidInput(f"records of {cell.graphs} are of different data under one name; run the experiment again")
+        raise InvalidInput(f"records of {cell.graphs} are of different {what}; run the experiment again")
     return found.pop() if found else ""
 
 

@@ -140,6 +140,10 @@ class Graph:
             raise InvalidInput(f"adj must be a Csr, got {type(self.adj).__name__}")
         if self.adj.num_nodes != self.num_nodes:
             raise InvalidInput(f"adj has {self.adj.num_nodes} rows, but x has {self.num_nodes}; they must agree")
+        if isinstance(self.adj, ScatteredArcs) and self.adj.parts.undirected != self.undirected:
+            # Plans charge an edge by what the graph says, and workers read it as the parts say.
+            said = "undirected" if self.adj.parts.undirected else "directed"
+            raise InvalidInput(f"the edges in parts were opened as {said} ones; open them again to read them otherwise")
         if self.adj.has_loops() or (self.undirected and not self.adj.is_symmetric()):
             # Finding the arc to point at takes copies of all arcs, so it is left for failures.
             arcs = Arcs(self.adj.indices, self.adj.targets(), self.num_nodes, "arc")

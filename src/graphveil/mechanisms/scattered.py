@@ -83,10 +83,11 @@ def on_grid(rows: NDArray[Any], clip: float) -> tuple[Ids, float]:
     stay below 2^52 steps: they are exact as whole numbers and as doubles.
     """
     step = 2.0 ** (math.floor(math.log2(clip)) - 51 + len(rows).bit_length())
-    wide = np.array(rows, np.float64)
+    # In units of `clip`: squares of tiny rows would vanish.
+    wide = np.array(rows, np.float64) / clip
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     # A little shorter than asked for: lengths and products are rounded.
-    factors = _SHORTER * clip / np.maximum(lengths, clip)
+    factors = _SHORTER * clip / np.maximum(lengths, 1.0)
     live = np.isfinite(lengths)
     wide[~live], factors[~live] = 0.0, 0.0
     wide *= (factors / step)[:, None]

@@ -292,6 +292,18 @@ def test_what_needs_arcs_is_refused_before_anything_is_spent(patterns: tuple[str
         parts.fingerprint()
 
 
+def test_edges_are_read_as_the_graph_says(patterns: tuple[str, str]) -> None:
+    """A plan that charges one arc of an edge must not meet workers that read two."""
+    graph = gv.Graph.from_edges(*patterns, in_parts=True)
+    with pytest.raises(InvalidInput, match="opened as undirected ones; open them again"):
+        replace(graph, undirected=not graph.undirected)
+
+
+def test_rows_far_smaller_than_a_step_of_their_squares_are_clipped() -> None:
+    rows, step = scattered.on_grid(np.array([[1e-165, 0.0], [0.0, 0.0]]), 1e-170)
+    assert 0 < rows[0, 0] * step <= 1e-170
+
+
 def test_a_ledger_is_refused(patterns: tuple[str, str], tmp_path: Path) -> None:
     whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
     ledger = gv.Ledger(tmp_path / "ledger.db")

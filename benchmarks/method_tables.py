@@ -5,8 +5,9 @@ that word), with the line labelled exactly `mlp` beside them; `<!-- results/lead
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
 for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
 all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
-the word `changes` for how far lines moved since they were first kept; `<!-- results/NAME.json: columns features -->`
-for entries of what is no table of scores. What lies between a mark and `<!-- /results -->` is written anew.
+the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its other seeds;
+`<!-- results/NAME.json: columns features -->` for entries of what is no table of scores. What lies between a mark and
+`<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
 
@@ -22,6 +23,8 @@ from graphveil.bench import kept
 from graphveil.bench.best_proven import best_proven
 from graphveil.bench.kept import KeptLine
 from graphveil.bench.table import board, by_epsilon, in_percent, lined
+from graphveil.core import rounded
+from graphveil.evidence.court import Court, Ruling
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -44,6 +47,8 @@ def content(table: Path, wanted: str) -> str:
         return board([table], float(board_at[1]))
     if wanted == "best proven":
         return best_proven([table])
+    if wanted == "rulings":
+        return rulings([table, *sorted(table.parent.glob("court-*.json"))])
     if wanted == "changes":
         return changes(kept.read_json(table), kept.load(table.with_name("leaderboard.json")))
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
@@ -141,6 +146,45 @@ def _summary(steps: Sequence[float | None]) -> list[str]:
     if not known:
         return ["no longer there, or stale", "", ""]
     return [f"{value:+.1f}" for value in (statistics.fmean(known), min(known), max(known))]
+
+
+def rulings(files: Sequence[Path]) -> str:
+    """The first court, and those of the others that heard the same cases: false claims, then sound ones by method."""
+    held = [Court.rebuild(kept.read_json(file)) for file in files]
+    names = [ruling.name for ruling in held[0].rulings]
+    courts = [court for court in held if [ruling.name for ruling in court.rulings] == names]
+    cases = list(zip(*(court.rulings for court in courts), strict=True))
+    false = [case for case in cases if case[0].expected == "refuted"]
+    sound: dict[str, list[tuple[Ruling, ...]]] = {}
+    for case in cases:
+        if case[0].expected != "refuted":
+            sound.setdefault(re.sub(r"-\d+$", "", case[0].name), []).append(case)
+    seeds = [f"certified: seed {court.seed}" for court in courts]
+    told = [[f"`{case[0].name}`", *_told(case[0]), *_bounds([case])] for case in false]
+    upheld = [[f"`{name}`", str(len(mine)), _claims(mine), *_bounds(mine)] for name, mine in sound.items()]
+    return "\n\n".join(
+        [
+            lined(["false claim", "claimed", "delta", "runs", *seeds], told),
+            lined(["sound claims", "cases", "claimed", *seeds], upheld),
+            "\n".join(court.footer() for court in courts),
+        ]
+    )
+
+
+def _told(ruling: Ruling) -> list[str]:
+    row = ruling.row()
+    return [row[name] for name in ("claimed", "delta", "runs")]
+
+
+def _bounds(cases: Sequence[tuple[Ruling, ...]]) -> list[str]:
+    """The largest certified bound under every seed."""
+    return [rounded(max(ruling.finding.lower for ruling in heard), up=False) for heard in zip(*cases, strict=True)]
+
+
+def _claims(cases: Sequence[tuple[Ruling, ...]]) -> str:
+    """The claims of some cases, from the least to the largest."""
+    told = [rounded(case[0].finding.claimed) for case in sorted(cases, key=lambda case: case[0].finding.claimed)]
+    return told[0] if told[0] == told[-1] else f"{told[0]} to {told[-1]}"
 
 
 def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> list[str]:

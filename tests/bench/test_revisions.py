@@ -30,9 +30,9 @@ def other_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     held = revisions.known()
     raised = held | {"dpsgd": held["dpsgd"].model_copy(update={"revision": held["dpsgd"].revision + 1})}
     monkeypatch.setattr(revisions, "known", lambda: raised)
-    revisions.forget()
+    revisions._made_by.cache_clear()
     yield
-    revisions.forget()
+    revisions._made_by.cache_clear()
 
 
 @pytest.mark.parametrize("name", sorted(discover.methods()))
@@ -61,10 +61,10 @@ def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:
 def test_a_changed_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     before = made_by("gap")
     monkeypatch.setattr(revisions, "source_of", lambda _: "f" * 64)
-    revisions.forget()
+    revisions._made_by.cache_clear()
     assert made_by("gap") == f"{before}+ffffffff"
     assert revisions.stale(before)
-    revisions.forget()
+    revisions._made_by.cache_clear()
 
 
 def test_records_of_another_revision_are_made_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:

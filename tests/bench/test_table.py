@@ -11,6 +11,7 @@ import pytest
 
 from graphveil.bench import runner, spec, table
 from graphveil.bench.record import Elsewhere, Quality, Record, Result
+from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import Spec
 from graphveil.core import InvalidInput
 from reported import row, write
@@ -46,6 +47,7 @@ def record(made: Spec, point: int, seed: int, val: float, test: float, spent: fl
         ),
         seconds=1.0,
         peak_mb=1.0,
+        made_by=made_by("dpsgd"),
         versions={},
     )
 

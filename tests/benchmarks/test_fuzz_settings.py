@@ -78,9 +78,9 @@ def test_settings_of_another_kind_are_refused(name: str) -> None:
             if not of_kind(value, item.default):
                 with pytest.raises(GraphveilError):
                     kind(**{item.name: value})
-    first = fields(kind)[0]
-    with pytest.raises(InvalidInput, match=first.name):
-        kind([])
+    for first in fields(kind)[:1]:
+        with pytest.raises(InvalidInput, match=first.name):
+            kind([])
 
 
 def of_kind(value: Any, default: Any) -> bool:

@@ -108,7 +108,7 @@ def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
     return {
         "table": sample.table,
         "dataset": line.dataset,
-        "method": line.method,
+        "line": line.method,
         "unit": line.unit,
         "reading": line.reading,
         "epsilon": line.epsilon,
@@ -186,7 +186,7 @@ def keep(verdicts: Sequence[dict[str, Any]]) -> None:
     """Add the comparisons to results/confirmed.json; a line that was compared before is replaced."""
     file = RESULTS / "confirmed.json"
     held = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
-    names = ("table", "dataset", "method", "unit", "reading", "epsilon")
+    names = ("table", "dataset", "line", "unit", "reading", "epsilon")
     known = {tuple(str(row[name]) for name in names): row for row in (*held, *plain(list(verdicts)))}
     write_whole(file, list(known.values()))
 

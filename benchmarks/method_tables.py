@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.bench import kept
-from graphveil.bench.best_proven import best_proven
+from graphveil.bench.best_proven import LARGEST, best_proven
 from graphveil.bench.kept import KeptLine
 from graphveil.bench.table import board, by_epsilon, in_percent, lined
 from graphveil.core import rounded
@@ -192,11 +192,12 @@ def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> lis
     score = {label: statistics.fmean(line.test or 0.0 for line in row.values()) for label, row in rows.items()}
     ranked = sorted((label for label, row in rows.items() if len(row) == graphs), key=lambda label: -score[label])
     free = [label for label in ranked if all(line.free for line in rows[label].values())]
+    ranked = [label for label in ranked if not label.startswith(LARGEST)]
     of_method: dict[str, str] = {}
     for label in ranked:
         if label not in free:
             of_method.setdefault(re.split(r"\W", label)[0], label)
-    return [*list(of_method.values())[:count], *free]
+    return [*list(of_method.values())[:count], *(label for label in free if label in ranked)]
 
 
 def pages() -> Iterator[Path]:

@@ -82,6 +82,9 @@ class Recording(Seeded):
     def handed(self, uniforms: int) -> Source:
         return self._asked("handed", (uniforms,), lambda: Seeded.handed(self, uniforms))
 
+    def handed_normals(self, count: int) -> Source:
+        return self._asked("handed_normals", (count,), lambda: Seeded.handed_normals(self, count))
+
     def skips(self, count: int, rate: float) -> NDArray[np.int64]:
         return self._asked("skips", (count, rate), lambda: Seeded.skips(self, count, rate))
 

@@ -125,9 +125,6 @@ class GaussianCurve(Curve):
         return cls(0.1), cls(1.0), cls(3.0)
 
 
-_OPEN_SUMS = "sums without noise would leave the places where edges lie; read the graph as a whole"
-
-
 @dataclass(frozen=True, eq=False)
 class NormalBlocks:
     """Noise for blocks of sums of whole `step`s, each from a source of its own: made again, a block gets the same."""
@@ -162,7 +159,7 @@ class Gaussian(Additive):
     def bounded(self, sealed: SealedGraph, query: Query) -> Tensor:
         asked = query(sealed)
         if isinstance(asked, PartSums):
-            raise Unsupported(_OPEN_SUMS)
+            raise Unsupported("sums without noise would leave the places where edges lie; read the graph as a whole")
         total: Tensor = asked.clipped_sum(self.clip)
         return total
 
@@ -170,8 +167,6 @@ class Gaussian(Additive):
         """Noisy sums made where edges lie, of rows on a grid that are no longer than `clip`."""
         import torch
 
-        if not self.std:
-            raise Unsupported(_OPEN_SUMS)
         parts = scattered.parts_of(sealed, len(asked.rows))
         rows, step = scattered.on_grid(asked.rows.detach().cpu().numpy(), self.clip)
         sizes = scattered.block_sizes(rows.size, rows.shape[1])

@@ -155,14 +155,20 @@ def _each_has(held: Any, *keys: str) -> bool:
 
 
 def _attacked(held: Sequence[Mapping[str, Any]]) -> list[Attacked]:
-    """Entries with means over seeds (attacks on edges), or one entry per seed (attacks on nodes)."""
+    """Entries with means over seeds (attacks on edges, as they were kept before), or one entry per seed."""
     if "seed" not in held[0]:
         return [_from_means(item, name) for item in held for name in item["attacks"]]
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for item in held:
         for name in item["attacks"]:
-            groups.setdefault((item["part"], item["dataset"], item["row"], item["epsilon"], name), []).append(item)
+            place = item["part"], item["dataset"], _subject(item), item["epsilon"], name
+            groups.setdefault(place, []).append(item)
     return [_from_seeds(items, place[-1]) for place, items in groups.items()]
+
+
+def _subject(item: Mapping[str, Any]) -> str:
+    """What was attacked: a row of a table of attacks on nodes, or a method."""
+    return str(item["row"] if "row" in item else item["method"])
 
 
 def _from_means(item: Mapping[str, Any], name: str) -> Attacked:
@@ -185,24 +191,31 @@ def _from_means(item: Mapping[str, Any], name: str) -> Attacked:
 def _from_seeds(items: Sequence[Mapping[str, Any]], name: str) -> Attacked:
     first = items[0]
     aucs = [float(item["attacks"][name]["auc"]) for item in items]
-    rates = [_number(item["attacks"][name].get("tpr_1%")) for item in items]
+    told = [item["attacks"][name] for item in items]
+    rates = [_number(scores.get("tpr_1%", scores.get("tpr at 1 %"))) for scores in told]
+    accuracies = [_number(item.get("accuracy")) for item in items]
     epsilon = _number(first["epsilon"])
     # Where no epsilon was asked for, the entry says what was charged.
     charged = [_number(item.get("charged")) for item in items]
-    sound = [_number(item.get("sound")) for item in items]
+    sound = [_number(item.get("sound", item.get("sound epsilon"))) for item in items]
     return Attacked(
         part=str(first["part"]),
         dataset=str(first["dataset"]),
-        method=str(first["row"]),
+        method=_subject(first),
         epsilon=epsilon if epsilon is not None else max((c for c in charged if c is not None), default=None),
         sound_epsilon=max((s for s in sound if s is not None), default=None),
         attack=str(name),
         seeds=len(items),
         auc=statistics.fmean(aucs),
         half_width=half_width(statistics.stdev(aucs) if len(aucs) > 1 else None, len(aucs)),
-        tpr=None if None in rates else statistics.fmean(rate for rate in rates if rate is not None),
-        accuracy=None,
+        tpr=_mean(rates),
+        accuracy=_mean(accuracies),
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of values that are all known."""
+    return None if None in values else statistics.fmean(value for value in values if value is not None)
 
 
 def _number(value: Any) -> float | None:

@@ -9,7 +9,7 @@ Where one is not, the revision is raised, and all of its lines are stale until `
 results/NAME.json` makes them again. Lines of which it is not known what made them take the present revision if the
 sampled ones of their table, method, unit and reading are the same, and stay stale otherwise.
 
-What was run again, and what it gave, is kept in results/confirmed.json. Interrupted, it goes on where it was (`--out`).
+What was run again, and what it gave, is kept in results/history/confirmed.json. Interrupted, it goes on where it was (`--out`).
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -183,8 +183,9 @@ def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
 
 
 def keep(verdicts: Sequence[dict[str, Any]]) -> None:
-    """Add the comparisons to results/confirmed.json; a line that was compared before is replaced."""
-    file = RESULTS / "confirmed.json"
+    """Add the comparisons to results/history/confirmed.json; a line that was compared before is replaced."""
+    file = RESULTS / "history" / "confirmed.json"
+    file.parent.mkdir(exist_ok=True)
     held = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     names = ("table", "dataset", "line", "unit", "reading", "epsilon")
     known = {tuple(str(row[name]) for name in names): row for row in (*held, *plain(list(verdicts)))}

@@ -28,7 +28,7 @@ from graphveil.evidence.court import Court, Ruling
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"(<!-- results/(?P<name>[\w-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
+_BLOCK = re.compile(r"(<!-- results/(?P<name>[\w/-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
 
 
 def filled(text: str, results: Path) -> str:
@@ -50,7 +50,7 @@ def content(table: Path, wanted: str) -> str:
     if wanted == "rulings":
         return rulings([table, *sorted(table.parent.glob("court-*.json"))])
     if wanted == "changes":
-        return changes(kept.read_json(table), kept.load(table.with_name("leaderboard.json")))
+        return changes(kept.read_json(table), kept.load(table.parents[1] / "leaderboard.json"))
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
         return best(kept.load(table), int(best_of[1]), float(best_of[2]), best_of[3].split(", "))
     if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", wanted):

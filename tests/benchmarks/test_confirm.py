@@ -81,7 +81,7 @@ def test_the_same_result_keeps_the_revision_and_takes_the_source_over(kept: Path
     assert revisions.stale(before)
     assert [said["same"] for said in again(kept)] == [True]
     assert revisions.made_by("dpsgd") == before == line(kept)["made_by"]
-    assert json.loads((kept / "confirmed.json").read_text())[0]["kept"] == line(kept)["test"]
+    assert json.loads((kept / "history" / "confirmed.json").read_text())[0]["kept"] == line(kept)["test"]
 
 
 def test_another_result_raises_the_revision_and_the_line_is_stale(kept: Path) -> None:

@@ -9,7 +9,8 @@ Where one is not, the revision is raised, and all of its lines are stale until `
 results/NAME.json` makes them again. Lines of which it is not known what made them take the present revision if the
 sampled ones of their table, method, unit and reading are the same, and stay stale otherwise.
 
-What was run again, and what it gave, is kept in results/history/confirmed.json. Interrupted, it goes on where it was (`--out`).
+What was run again, and what it gave, is kept in results/history/confirmed.json. Interrupted, it goes on where it was
+(`--out`).
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """

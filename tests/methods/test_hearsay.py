@@ -13,6 +13,7 @@ import torch
 
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading
+from graphveil.datasets.block_models import BlockModel
 from graphveil.datasets.synthetic import social
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public
@@ -244,6 +245,35 @@ def test_edges_pay(graph: Graph) -> None:
         for epsilon in (0.01, 8.0)
     ]
     assert reached[1] > reached[0] + 0.05
+
+
+def few_labels() -> Graph:
+    """Forty classes and thirty labels of each: a perceptron on 121 noisy columns learns the noise."""
+    model = BlockModel((1.0,) * 40, nodes=2000, features=30, assortative=0.6, telling=0.6)
+    return model.graph("forty").random_split(train=0.6, val=0.1, test=0.3, seed=0)
+
+
+def test_with_few_labels_for_many_classes_noise_is_not_learnt() -> None:
+    """The floor is what features alone reach: what the head reads at epsilon 1 is nearly all noise."""
+    graph = few_labels()
+    floor = gv.train(graph, gv.methods.Mlp(), epsilon=1, delta=1e-5, unit="edge", seed=0).evaluate("test")["accuracy"]
+    for channel in ("counts", "sums"):
+        method = Hearsay(channel=channel)
+        reached = {
+            epsilon: gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", seed=0).evaluate("test")
+            for epsilon in (1, 8)
+        }
+        assert reached[1]["accuracy"] > floor - 0.02
+        assert reached[8]["accuracy"] > floor + 0.2
+
+
+def test_a_head_of_few_labels_serves_another_graph(graph: Graph) -> None:
+    few = graph.random_split(train=0.2, val=0.1, test=0.7, seed=0)
+    release = gv.train(few, replace(SMALL, hops=2), epsilon=8, delta=1e-5, unit="edge", seed=0)
+    assert {"head.0.shares", "head.1.shares"} <= set(release.state)
+    other = replace(social(num_nodes=700, seed=5).random_split(seed=1), name="other")
+    served = gv.infer(release, other, epsilon=8, delta=1e-5, seed=0)
+    assert served.evaluate("test")["accuracy"] > 0.7
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import accumulate
 from typing import Annotated, Self
 
 import torch
@@ -39,6 +40,7 @@ from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.released_graph import graph_of
 from graphveil.methods.parts.counts import cluster_degrees, logs_of
 from graphveil.nn.aggregate import neighbour_sum
+from graphveil.nn.by_class import ByClass
 from graphveil.nn.features import Scale, Scaling, centred, standard
 from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, cross_fitted
@@ -61,6 +63,8 @@ _LITTLE_NOISE = 0.6
 """Up to this noise a count in four parts still tells."""
 _COMPARED = (1_000, 20_000)
 """Training nodes, at least, and nodes, at most, that are compared with one another: few say little, many take long."""
+_FEW = 50
+"""Training nodes for each column that a head reads, below which it is linear and mostly the same for every class."""
 _MEAN_DEGREE = 64
 """Arcs that a node of a released graph has on average at most; beyond, a share of the answers is kept."""
 
@@ -88,6 +92,7 @@ class Hearsay(Method):
     sqrt((1 - degree)/(1 - 1/c)) (m_j - 1/c) | sqrt(degree), of length at most 1. With "pairs" Z = B M for a graph B
     released by randomised response with epsilon 1/noise for every pair.
 
+    Where few nodes train for each column that it reads, the head is linear, mostly with one weight a block of columns.
     Where beliefs are poor and counts nearly exact, classes are counted in four parts each, by the node's id: the head
     also reads which labels training nodes with alike counts have.
     """
@@ -173,9 +178,11 @@ class Hearsay(Method):
         train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
         groups = self._groups(session, beliefs)
 
-        def trained(hop: int, inputs: Rows) -> nn.Module:
-            head = self._head(inputs.shape[1], public.num_classes)
-            sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=1e-4, class_weight=self.class_weight)
+        def trained(hop: int, inputs: Joined) -> nn.Module:
+            few = self.network is None and len(train) < _FEW * inputs.shape[1]
+            head = _by_class(inputs, public.num_classes) if few else self._head(inputs.shape[1], public.num_classes)
+            decay = 0.1 if few else 1e-4
+            sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=decay, class_weight=self.class_weight)
             fit_in_batches(head, held(inputs), public.labels(), train, sweeps)
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
@@ -192,8 +199,10 @@ class Hearsay(Method):
         public = session.public
         x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()))
 
-        def known(hop: int, inputs: Rows) -> nn.Module:
-            return restore(self._head(inputs.shape[1], public.num_classes), state, f"head.{hop}.")
+        def known(hop: int, inputs: Joined) -> nn.Module:
+            few, classes = f"head.{hop}.shares" in state and self.network is None, public.num_classes
+            head = _by_class(inputs, classes) if few else self._head(inputs.shape[1], classes)
+            return restore(head, state, f"head.{hop}.")
 
         beliefs, groups = Folds.restore(state, public).log_beliefs(x), int(state.get("groups", torch.tensor(1)))
         return {**state, "logits": self._listened(session, beliefs, groups, "streamed" in state, known)}
@@ -209,7 +218,7 @@ class Hearsay(Method):
         return _GROUPS if session.plan.act("hop", Tally).scale <= _LITTLE_NOISE else 1
 
     def _listened(
-        self, session: Session, beliefs: Tensor, groups: int, streamed: bool, head: Callable[[int, Rows], nn.Module]
+        self, session: Session, beliefs: Tensor, groups: int, streamed: bool, head: Callable[[int, Joined], nn.Module]
     ) -> Tensor:
         """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop.
 
@@ -254,6 +263,13 @@ class Hearsay(Method):
         small = cls(folds=2, hidden=4, head=4)
         twice = replace(small, hops=2)
         return small, twice, replace(twice, channel="sums", degree=0.0), replace(twice, channel="pairs")
+
+
+def _by_class(inputs: Joined, classes: int) -> ByClass:
+    """The head of few labels: the first columns of every matrix that has one for each class are a block."""
+    widths = [part.shape[1] for part in inputs.parts]
+    starts = tuple(start for start, width in zip(accumulate([0, *widths]), widths, strict=False) if width >= classes)
+    return ByClass(sum(widths), classes, starts)
 
 
 def _log_posteriors(head: nn.Module, inputs: Rows) -> Tensor:

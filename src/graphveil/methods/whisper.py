@@ -79,6 +79,9 @@ _WHOLE = 0.8
 """Share of the rows that keep their length."""
 _LENGTH = 1.4
 """Of the longest rows."""
+_BIAS = 0.1
+"""One more entry of every row. Clipped gradients of a large class outweigh those of a small one, and need a place where
+that is learnt for all rows at once; the counts alone make a poor prior for them."""
 _FAR_LENGTH = 0.5
 """Of features two hops away, beside 1 for those of a hop."""
 _FEW_LINKS = 5.0
@@ -146,7 +149,7 @@ class Whisper(Method):
         train, classes = int(public.train.sum()), public.num_classes
         outside = public.num_nodes - train
         width, held, a_row = room_of_rows(outside, public.num_features, 1)
-        entries = min(_width(public, _IDS_AN_ENTRY), width) + 2 * classes
+        entries = min(_width(public, _IDS_AN_ENTRY), width) + 2 * classes + 1
         rows = train * entries * (2 if many(train) else 8)
         outsiders = outside * (held + 4 * public.num_features + 4 * width + 96 * classes)
         return at_a_time(train, a_row + 24 * entries, rows + outsiders + 8 * public.num_nodes * classes)
@@ -282,7 +285,7 @@ class _View:
     @property
     def width(self) -> int:
         """Entries of a row."""
-        return self.known.joint.axes.shape[1] + (0 if self.heard is None else len(self.heard.factors))
+        return self.known.joint.axes.shape[1] + (0 if self.heard is None else len(self.heard.factors)) + 1
 
     def outsiders(self, part: slice) -> Tensor:
         """Rows of some nodes outside training, [b, p]."""
@@ -308,7 +311,7 @@ class _View:
     def _rows(self, coordinates: Tensor, heard: Tensor | None) -> Tensor:
         rows = coordinates if heard is None else torch.cat([coordinates, heard], dim=1)
         lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        return rows * (_LENGTH / lengths.clamp(min=self.cut))
+        return torch.cat([rows * (_LENGTH / lengths.clamp(min=self.cut)), torch.full_like(lengths, _BIAS)], dim=1)
 
     def posterior(self, beliefs: Tensor, prior: Tensor) -> Tensor:
         """Scores of the nodes outside training, [m, c], from the regression's log posteriors [m, c]."""

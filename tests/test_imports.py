@@ -141,9 +141,11 @@ gv.train(graph, gv.methods.DpSgd(steps=2, sampling_rate=0.5), noise=3.0, delta=1
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("before", ["", "import torch_geometric"], ids=["first", "after-pyg"])
 @pytest.mark.parametrize("asked", ["1", pytest.param("0", marks=pytest.mark.slow)], ids=["one", "no-number-of-threads"])
-def test_the_number_of_threads_is_what_the_user_set(asked: str) -> None:
-    script = """
+def test_the_number_of_threads_is_what_the_user_set(asked: str, before: str) -> None:
+    script = f"""
+{before}
 import graphveil as gv, torch, numba
 gv.train(gv.datasets.load("chain-s"), gv.methods.Gap(epochs=1), noise=3.0, delta=1e-5, unit="edge", seed=0)
 print(torch.get_num_threads(), numba.get_num_threads(), numba.config.NUMBA_DEFAULT_NUM_THREADS)

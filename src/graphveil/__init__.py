@@ -50,8 +50,13 @@ if TYPE_CHECKING:
     from graphveil.training import extend, infer, release_graph, train
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
-if "numba" not in sys.modules and re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
+if re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
     os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
+    if "numba" in sys.modules and "torch" in sys.modules:
+        # PyTorch Geometric was imported before: numba has read the environment, and can only be told.
+        _asked = int(os.environ["OMP_NUM_THREADS"])
+        sys.modules["numba"].set_num_threads(min(_asked, sys.modules["numba"].config.NUMBA_NUM_THREADS))
+        sys.modules["torch"].set_num_threads(_asked)
 
 _HOMES = {
     "advice.advise": ("Advice", "advise"),

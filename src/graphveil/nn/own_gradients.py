@@ -153,8 +153,9 @@ class OwnModel:
         size = next((size for rows, size in _BLOCKS.items() if shape.rows <= rows), 1)
         if shape.shared is not None and shape.rows > _SMALL and shape != _star(shape.rows):
             size = min(size, _FEW_BLOCK)
-        size = min(size, _BLOCK_NUMBERS // sum(part.numel() for part in self.start()))
-        return size if size > 1 else 1
+        size = min(size, _BLOCK_NUMBERS // max(sum(part.numel() for part in self.start()), 1))
+        # A power of two: what is left over when lanes are filled takes other kernels, and may differ by a last digit.
+        return 1 << max(size.bit_length() - 1, 0)
 
     def allows(self, shape: Shape, width: int, classes: int) -> bool:
         """Whether subgraphs of this shape may run side by side, tried once on made-up data."""

@@ -148,6 +148,7 @@ def test_the_number_of_threads_is_what_the_user_set(asked: str, before: str) -> 
 {before}
 import graphveil as gv, torch, numba
 gv.train(gv.datasets.load("chain-s"), gv.methods.Gap(epochs=1), noise=3.0, delta=1e-5, unit="edge", seed=0)
+numba.njit(lambda x: x + 1)(1)  # what is compiled reads the environment again
 print(torch.get_num_threads(), numba.get_num_threads(), numba.config.NUMBA_DEFAULT_NUM_THREADS)
 """
     limited = {key: value for key, value in os.environ.items() if key != "NUMBA_NUM_THREADS"}

@@ -51,8 +51,9 @@ if TYPE_CHECKING:
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
-    os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
-    if "numba" in sys.modules and "torch" in sys.modules:
+    if "numba" not in sys.modules:
+        os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
+    elif "torch" in sys.modules:
         # PyTorch Geometric was imported before: numba has read the environment, and can only be told.
         _asked = int(os.environ["OMP_NUM_THREADS"])
         sys.modules["numba"].set_num_threads(min(_asked, sys.modules["numba"].config.NUMBA_NUM_THREADS))

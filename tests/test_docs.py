@@ -80,9 +80,7 @@ def test_links_lead_to_pages_and_their_anchors(page: Path) -> None:
 @pytest.mark.parametrize("page", [*FRONT, *PAGES], ids=name_of)
 def test_files_that_are_named_exist(page: Path) -> None:
     named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
-    # A mark may stand before its experiment was run.
-    waiting = {f"results/{name}.json" for name in ("leaderboard", "own-networks")}
-    assert not [name for name in named if name not in waiting and not (REPOSITORY / name).exists()]
+    assert not [name for name in named if not (REPOSITORY / name).exists()]
 
 
 def test_modules_that_are_named_exist() -> None:

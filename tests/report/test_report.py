@@ -111,7 +111,11 @@ def test_rows_beyond_some_are_packed_and_none_is_lost(tmp_path: Path) -> None:
     assert held.packed is not None
     assert "</script" not in held.packed
     columns = json.loads(held.packed)
-    unpacked = [[one["words"][int(place)][0] for place in one["used"].split(" ")] for one in columns]
+    runs = [[run.partition("x") for run in one["used"].split(" ")] for one in columns]
+    unpacked = [
+        [one["words"][int(place)][0] for place, _, times in each for _ in range(int(times or 1))]
+        for one, each in zip(columns, runs, strict=True)
+    ]
     texts = [[cell.text for cell in each] for each in held.written] + [
         list(each) for each in zip(*unpacked, strict=True)
     ]

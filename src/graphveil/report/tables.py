@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 from markupsafe import Markup
 
@@ -73,11 +74,22 @@ class Table:
 
 
 def _dictionary(cells: Sequence[TableCell]) -> dict[str, list[list[str]] | str]:
-    """words: text, small print and "bad" of every different cell; used: the number of each cell's words, in a line."""
-    said = [[cell.text, cell.more, "bad" if cell.bad and cell.text else ""] for cell in cells]
-    words = {tuple(each): None for each in said}
-    place = {each: index for index, each in enumerate(words)}
-    return {"words": [list(each) for each in words], "used": " ".join(str(place[tuple(each)]) for each in said)}
+    """Of every different cell its words, and for each run of equal cells which of them.
+
+    words: text, small print and "bad", without what is empty at the end. used: 5 for the sixth of these, 5x3 for three
+    cells of it.
+    """
+    said = [_words(cell) for cell in cells]
+    place = {each: index for index, each in enumerate(dict.fromkeys(said))}
+    runs = [(place[each], len(list(equal))) for each, equal in groupby(said)]
+    used = " ".join(f"{index}x{times}" if times > 1 else f"{index}" for index, times in runs)
+    return {"words": [list(each) for each in place], "used": used}
+
+
+def _words(cell: TableCell) -> tuple[str, ...]:
+    if cell.bad and cell.text:
+        return cell.text, cell.more, "bad"
+    return (cell.text, cell.more) if cell.more else (cell.text,)
 
 
 def percent(share: float | None, places: int = 1) -> str:

@@ -33,12 +33,17 @@ function sortBy(table, column) {
 function unpack(table) {
   const packed = document.querySelector(`[data-rows="${table.id}"]`);
   if (!packed) return;
-  const columns = JSON.parse(packed.textContent).map(({ words, used }) => used.split(" ").map((place) => words[place]));
+  const columns = JSON.parse(packed.textContent).map(({ words, used }) =>
+    used.split(" ").flatMap((run) => {
+      const [place, times] = run.split("x");
+      return Array(Number(times ?? 1)).fill(words[place]);
+    }),
+  );
   table.tBodies[0].append(
     ...columns[0].map((_, row) => {
       const line = document.createElement("tr");
       columns.forEach((cells, column) => {
-        const [text, more, bad] = cells[row];
+        const [text, more = "", bad = ""] = cells[row];
         const cell = document.createElement(column ? "td" : "th");
         if (!column) cell.scope = "row";
         cell.className = `${bad}${column && text.length > 40 ? " long" : ""}`;

@@ -33,28 +33,28 @@ _STYLE = """
 svg { font: 13px system-ui, sans-serif; } .paper { fill: #fff; } text { fill: #1c2530; font-size: 12.5px; }
 .head { font-size: 15px; font-weight: 600; } .soft { fill: #55606d; } .up { text-anchor: end; }
 .under, .name, .middle { text-anchor: middle; } .grid { stroke: #d5dbe1; }
-.line, .whisker { fill: none; stroke: currentColor; }
-.line { stroke-width: 1.8; } .dotted { stroke-dasharray: 1.5 4; stroke-linecap: round; } .whisker { opacity: .5; }
-use { fill: currentColor; } .s0 { color: #0072b2; } .s1 { color: #c44e00; } .s2 { color: #007a58; }
-.s3 { color: #a8437f; } .s4 { color: #806000; } .s5 { color: #30363d; }
+.line { fill: none; stroke: currentColor; stroke-width: 1.8; } marker { overflow: visible; }
+.dotted { stroke-dasharray: 1.5 4; stroke-linecap: round; } .across { marker-start: none; marker-end: none; }
+use { fill: currentColor; } .s0 { color: var(--s0); } .s1 { color: var(--s1); } .s2 { color: var(--s2); }
+.s3 { color: var(--s3); } .s4 { color: var(--s4); } .s5 { color: var(--s5); }
+:root { --s0: #0072b2; --s1: #c44e00; --s2: #007a58; --s3: #a8437f; --s4: #806000; --s5: #30363d; }
 .box { fill: #f6f8fa; stroke: #1f5a8a; stroke-width: 1.5; }
 .shut { fill: #fbeeee; stroke: #a11212; stroke-width: 1.5; } .arrow { fill: none; stroke: #55606d; stroke-width: 1.5; }
 """
 
-_MARKS = """
-<circle id="m0" r="3.8"/><rect id="m1" x="-3.5" y="-3.5" width="7" height="7"/><path id="m2" d="M0-4.8 4.6 3.4H-4.6Z"/>
-<path id="m3" d="M0-5 5 0 0 5-5 0Z"/><path id="m4" d="M0 4.8 4.6-3.4H-4.6Z"/><path id="m5" d="M-5-1.5H5V1.5H-5Z"/>
-<path id="m6" d="M-5-2.4H5V2.4H-5Z"/><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"
-markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8Z" fill="#55606d"/></marker>
-"""
+_TIP = Markup(
+    '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0 8 4 0 8Z" fill="#55606d"/></marker>'
+)
 
 
-def picture(width: int, height: int, alt: str, body: Markup) -> str:
+def picture(width: int, height: int, alt: str, definitions: Markup, body: Markup) -> str:
     """A drawing that needs no page around it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">\n'
         + str(Markup("<title>{}</title>").format(alt))
-        + f'<style>{_STYLE}</style><defs>{_MARKS}</defs>\n<rect class="paper" width="{width}" height="{height}"/>\n'
+        + f"<style>{_STYLE}</style><defs>{definitions}</defs>\n"
+        + f'<rect class="paper" width="{width}" height="{height}"/>\n'
         + f"{body}\n</svg>\n"
     )
 
@@ -73,7 +73,7 @@ def accuracy(lines: Sequence[KeptLine]) -> str:
     ]
     rows = -(-len(units) // 2)
     alt = f"Mean test accuracy over {', '.join(GRAPHS)} against epsilon, by what is protected"
-    return picture(_WIDE, 10 + _HIGH * rows, alt, Markup("\n").join(panels))
+    return picture(_WIDE, 10 + _HIGH * rows, alt, charts.definitions(), Markup("\n").join(panels))
 
 
 def _panel(unit: str, lines: Sequence[KeptLine]) -> Markup:
@@ -93,7 +93,7 @@ def _panel(unit: str, lines: Sequence[KeptLine]) -> Markup:
     free = {line.full_label: _means([each for each in mine if each.full_label == line.full_label])
             for line in mine if line.free and not line.method.startswith(LARGEST)}  # fmt: skip
     levels = [
-        Level(label, len(best) + place, mean, f"{label}: {mean:.1%}")
+        Level(label, len(best) + place, mean, f"{mean:.1%}")
         for place, (label, [(_, mean)]) in enumerate((label, found) for label, found in free.items() if len(found) == 1)
     ]
     heights = [mean for label in best for _, mean in curves[label]] + [level.y for level in levels]
@@ -166,7 +166,7 @@ def path() -> str:
     ]
     arrows = [Markup('<path class="arrow" marker-end="url(#tip)" d="{}"/>').format(each) for each in _ARROWS]
     alt = "A graph is sealed; a plan made of its public part is accounted; only planned questions reach the sealed part"
-    return picture(950, 330, alt, Markup("\n").join([*boxes, *arrows]))
+    return picture(950, 330, alt, _TIP, Markup("\n").join([*boxes, *arrows]))
 
 
 def made(root: Path) -> dict[Path, str]:

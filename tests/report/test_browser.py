@@ -224,6 +224,30 @@ def test_three_proven_lines_are_set_apart_at_first(chrome: Any, pages: dict[str,
     assert set(lit(chrome)) == {"gap", "hearsay", "eclipse"}
 
 
+def test_a_mark_answers_to_a_pointer(chrome: Any, pages: dict[str, Path]) -> None:
+    """And not only the line through it, which is thinner."""
+    opened(chrome, pages["report"])
+    script = """
+        const path = [...document.querySelectorAll("#curves .place:not(.off) .line:not(.across)")].at(-1);
+        path.scrollIntoView({ block: "center" });
+        const mark = path.getPointAtLength(0).matrixTransform(path.getScreenCTM());
+        const line = path.closest("[data-line]");
+        const found = document.elementFromPoint(mark.x - 3, mark.y);
+        return [found.closest("[data-line]")?.dataset.line, line.dataset.line, line.firstChild.textContent];"""
+    found, line, title = chrome.execute_script(script)
+    assert found == line
+    assert title.split("\n")[0] == line
+    assert title.split("\n")[1].startswith("ε 1: ")
+
+
+def test_drawings_have_words_or_are_not_read_aloud(chrome: Any, pages: dict[str, Path]) -> None:
+    opened(chrome, pages["report"])
+    nodes = [node for node in chrome.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"] if not node["ignored"]]
+    drawn = [node for node in nodes if node["role"]["value"] in ("image", "SvgRoot", "graphics-document")]
+    assert drawn
+    assert all(node["name"]["value"] for node in drawn)
+
+
 def test_a_claim_without_proof_is_marked_wherever_it_stands(chrome: Any, pages: dict[str, Path]) -> None:
     opened(chrome, pages["report"])
     Select(chrome.find_element(By.CSS_SELECTOR, "select[data-blocks]")).select_by_visible_text("1")

@@ -124,6 +124,22 @@ def test_rows_beyond_some_are_packed_and_none_is_lost(tmp_path: Path) -> None:
     assert rows(read([write(tmp_path / "few.json", lines[:9])]).tables).packed is None
 
 
+def test_what_charts_repeat_is_written_once(tmp_path: Path) -> None:
+    lines = [row(dataset=name, method="a: b", epsilon=at) for name in ("cora", "pubmed") for at in (1.0, 2.0)]
+    page = report(read([write(tmp_path / "kept.json", lines)]))
+    assert page.count("claimed ε (log scale)") == 1
+    assert page.count('<use href="#x0"/>') == 2
+    assert page.count("<title>a: b\nε 1: 55.0; ε 2: 55.0</title>") == 2
+    assert 'data-line="' not in page, "which is the first line of the title"
+
+
+def test_a_source_is_told_once_for_figures_in_a_row(tmp_path: Path) -> None:
+    sources = {1.0: "Table 9", 2.0: "Table 9", 4.0: "Figure 1"}
+    lines = [row(epsilon=at, published=0.5, source=source) for at, source in sources.items()]
+    page = report(read([write(tmp_path / "kept.json", lines)]))
+    assert "<title>gap, published\nε 1: 50.0; ε 2: 50.0 (Table 9); ε 4: 50.0 (Figure 1)</title>" in page
+
+
 def test_numbers_are_those_of_the_records(tmp_path: Path) -> None:
     rows = [
         row(method="gap", epsilon=1.0, test=0.5, std=0.1, seeds=5, published=0.61, source="Table 9"),

@@ -100,13 +100,13 @@ def _finite(item: Attacked) -> bool:
 
 
 def _aucs(name: str, mine: Sequence[Attacked], items: Sequence[Attacked], styles: Mapping[str, int]) -> Markup:
-    levels = [Level("chance", None, 0.5, "chance: 50")]
+    levels = [Level("chance", None, 0.5, "50")]
     for floor in dict.fromkeys(item.attack for item in items if item.floor):
         mean = statistics.fmean(item.auc for item in items if item.attack == floor)
-        levels.append(Level(floor, None, mean, f"{floor}: {percent(mean)}"))
+        levels.append(Level(floor, None, mean, percent(mean)))
     priced = {item.method for item in mine if _finite(item)}
     across = [item for item in mine if item.method not in priced]
-    levels += [Level(item.method, styles[item.method], item.auc, _said(item)) for item in across]
+    levels += [Level(item.method, styles[item.method], item.auc, _brief(item)) for item in across]
     series = [
         Series(label, styles[label], tuple(_point(item) for item in mine if item.method == label))
         for label in styles
@@ -180,8 +180,7 @@ def _marks(title: str, items: Sequence[Attacked]) -> AttackFigures:
     drawn = charts.dots(lines, axis, "AUC of the attack, % (50: chance)", f"AUC of attacks on {items[0].dataset}")
     floors = {item.attack for item in items if item.floor}
     signs = [
-        Sign(f"{name} (floor)" if name in floors else name, charts.key(style, line=False))
-        for name, style in styles.items()
+        Sign(f"{name} (floor)" if name in floors else name, charts.key(style, "mark")) for name, style in styles.items()
     ]
     caption = "One line per model: how well each attacker does, with 95 % intervals over seeds."
     return AttackFigures(title, items[0].part, items[0].dataset, ((caption, drawn),), tuple(signs))

@@ -1,19 +1,33 @@
 """Charts as inline SVG: small enough to hold hundreds on a page, coloured by its style sheet, read without colour.
 
 A series is known by its colour and by the shape of its marks: six colours and seven shapes, so that 42 series differ.
-Colours are classes (s0 to s5) and shapes are symbols (m0 to m6) of the page; text comes escaped from `Markup.format`.
+Both come with one class (p0 to p41): colours are those of the page (--s0 to --s5), and marks are markers on the corners
+of a path, so that a point is written once. `definitions` has what drawings refer to; text comes escaped from
+`Markup.format`.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from markupsafe import Markup
 
-COLOURS, SHAPES = 6, 7
+COLOURS = 6
+SHAPES = (
+    '<circle id="m0" r="3.8"/>',
+    '<rect id="m1" x="-3.5" y="-3.5" width="7" height="7"/>',
+    '<path id="m2" d="M0-4.8 4.6 3.4H-4.6Z"/>',
+    '<path id="m3" d="M0-5 5 0 0 5-5 0Z"/>',
+    '<path id="m4" d="M0 4.8 4.6-3.4H-4.6Z"/>',
+    '<path id="m5" d="M-1.4-4.6H1.4V-1.4H4.6V1.4H1.4V4.6H-1.4V1.4H-4.6V-1.4H-1.4Z"/>',
+    '<path id="m6" d="M-5-2.4H5V2.4H-5Z"/>',
+)
+STYLES = COLOURS * len(SHAPES)
 WIDTH, HEIGHT = 400, 300
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 42
 DODGE = 26.0
@@ -33,19 +47,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One method: its points are joined; `hollow` are figures of others beside them."""
+    """One method: its points are joined; `hollow` are figures that others printed."""
 
     label: str
     style: int
     points: tuple[Point, ...]
     hollow: tuple[Point, ...] = ()
-    stroke: str = ""
-    """Nothing for a solid line, "dashed" or "dotted"."""
+    stroke: str = "solid"
+    """Or "dashed"."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """A horizontal line: what needs no epsilon, such as a floor or a model without privacy."""
+    """A horizontal line: what needs no epsilon, such as a floor or a model without privacy; `text` as of a point."""
 
     label: str
     style: int | None
@@ -78,22 +92,55 @@ class Axis:
         return math.log2(1 + value) if self.curve == "log1p" else value
 
 
-def look(style: int) -> tuple[str, str]:
-    """Class of the colour and symbol of the shape of a series."""
-    return f"s{style % COLOURS}", f"m{style % SHAPES}"
+def definitions(styles: int = STYLES) -> Markup:
+    """What drawings with so many styles refer to: the shapes, a marker for every style, and the lines of a legend."""
+    drawn = [*SHAPES, *(_legend_line(name) for name in ("solid", "dashed", "dotted", "mark"))]
+    rules = []
+    for style in range(min(styles, STYLES)):
+        colour, shape = style % COLOURS, style % len(SHAPES)
+        rules.append(f".p{style}{{color:var(--s{colour});marker:url(#k{style})}}")
+        shown = f'markerUnits="userSpaceOnUse"><use href="#m{shape}"/></marker>'
+        drawn.append(f'<marker id="k{style}" class="s{colour}" {shown}')
+    return Markup("<style>{}</style>{}").format(Markup("".join(rules)), Markup("".join(drawn)))
 
 
-def key(style: int | None, stroke: str = "", line: bool = True) -> Markup:
-    """The sign of a series in a legend."""
-    colour, shape = ("s", "") if style is None else look(style)
-    drawn = Markup('<path class="{}" d="M0 8H28"/>').format(f"line {stroke}".rstrip()) if line else Markup("")
-    mark = _mark(shape, 14, 8) if shape else Markup("")
-    return Markup('<svg class="sign {}" aria-hidden="true">{}{}</svg>').format(colour, drawn, mark)
+def _legend_line(name: str) -> str:
+    """With a mark in its middle only."""
+    return f'<path id="{name}" class="{"mark" if name == "mark" else f"line {name}"} across" d="M0 8h14h14"/>'
+
+
+def shared(page: str) -> str:
+    """The page with what its charts repeat written once: an axis that many have, and the label of a line.
+
+    The label is the first line of a title, where the script of the page finds it.
+    """
+    page = _LABEL.sub("", page)
+    often = Counter(_BELOW.findall(page))
+    names = {axis: f"x{place}" for place, axis in enumerate(axis for axis, count in often.items() if count > 1)}
+    if not names:
+        return page
+    held = "".join(axis.replace("<g", f'<g id="{name}"', 1) for axis, name in names.items())
+    short = _BELOW.sub(lambda found: f'<use href="#{names[found[0]]}"/>' if found[0] in names else found[0], page)
+    return short.replace("</defs>", f"{held}</defs>", 1)
+
+
+_BELOW = re.compile(r'<g class="below">.*?</g></g>', re.DOTALL)
+_LABEL = re.compile(r' data-line="[^"]*"(?=><title>)')
+
+
+def look(style: int | None) -> str:
+    """Class of a series; grey, and without marks, if it has none."""
+    return "s" if style is None else f"p{style % STYLES}"
+
+
+def key(style: int | None, stroke: str = "solid") -> Markup:
+    """The sign of a series in a legend: a line that is "solid", "dashed" or "dotted", or the "mark" alone."""
+    return Markup('<svg class="{}" aria-hidden="true"><use href="#{}"/></svg>').format(look(style), stroke)
 
 
 def hollow() -> Markup:
     """The sign of figures that others printed."""
-    return Markup('<svg class="sign s hollow" aria-hidden="true"><use href="#m0" x="14" y="8"/></svg>')
+    return Markup('<svg class="s hollow" aria-hidden="true"><use href="#m0" x="14" y="8"/></svg>')
 
 
 def epsilons(values: Sequence[float]) -> Axis:
@@ -161,16 +208,14 @@ def brackets(series: Sequence[Series], x: Axis, y: Axis, names: tuple[str, str],
     step = min(9.0, _room(x, 0.75) / max(len(series), 1))
     for index, item in enumerate(series):
         aside = (index - (len(series) - 1) / 2) * step
-        colour, shape = look(item.style)
         places = [(_p(x(point.x) + aside), y(point.low), y(point.y)) for point in item.points]
         drawn = [
-            Markup("<title>{}</title>").format(_said(item)),
             Markup('<path class="whisker" d="{}"/>').format(
                 "".join(f"M{at} {low}V{up}m-4 0h8" for at, low, up in places)
             ),
-            *(_mark(shape, at, low) for at, low, _ in places),
+            Markup('<path class="mark" d="{}"/>').format(_corners([(at, low) for at, low, _ in places])),
         ]
-        body.append(Markup('<g class="{}" data-line="{}">{}</g>').format(colour, item.label, Markup("").join(drawn)))
+        body.append(_group(item, _said(item.points), drawn))
     return _frame(Markup("").join(body), x, y, names, alt)
 
 
@@ -211,14 +256,11 @@ def dots(rows: Sequence[tuple[str, Sequence[tuple[int, Point]]]], x: Axis, name:
         parts.append(Markup('<text x="2" y="{}">{}</text>').format(_p(middle - 5), label))
         parts.append(Markup('<path class="grid" d="M{} {}H{}"/>').format(x.start, _p(middle + 7), x.end))
         for style, point in points:
-            colour, shape = look(style)
+            whisker = f"M{x(point.low)} {_p(middle + 7)}H{x(point.high)}"
             parts.append(
                 Markup(
-                    '<g class="{}"><title>{}</title><path class="whisker" d="M{} {}H{}"/>'
-                    '<use href="#{}" x="{}" y="{}"/></g>'
-                ).format(
-                    colour, point.text, x(point.low), _p(middle + 7), x(point.high), shape, x(point.x), _p(middle + 7)
-                )
+                    '<g class="{}"><title>{}</title><path class="whisker" d="{}"/><path class="mark" d="{}"/></g>'
+                ).format(look(style), point.text, whisker, _corners([(x(point.x), _p(middle + 7))]))
             )
     parts.append(Markup('<text class="name" x="{}" y="{}">{}</text>').format(WIDTH / 2, _p(bottom + 32), name))
     return _svg(Markup("").join(parts), alt, bottom + 38)
@@ -251,64 +293,74 @@ def reach(corners: Sequence[tuple[float, float]], alt: str) -> Markup:
 
 
 def _series(item: Series, x: Axis, y: Axis, aside: float) -> Markup:
-    colour, shape = look(item.style)
     places = [(_p(x(point.x) + aside), y(point.y)) for point in item.points]
     finite = [place for point, place in zip(item.points, places, strict=True) if point.x < math.inf]
-    joined = "M" + "L".join(f"{across} {up}" for across, up in finite) if len(finite) > 1 else ""
-    parts = [Markup("<title>{}</title>").format(_said(item))]
-    parts += (
-        [Markup('<path class="line{}" d="{}"/>').format(f" {item.stroke}" if item.stroke else "", joined)]
-        if joined
-        else []
-    )
+    apart = [place for point, place in zip(item.points, places, strict=True) if point.x == math.inf]
+    joined = _corners(finite) + "".join(_corners([place]) for place in apart)
+    stroke = "line" if item.stroke == "solid" else f"line {item.stroke}"
+    parts = [Markup('<path class="{}" d="{}"/>').format(stroke, joined)]
     whiskers = "".join(
         f"M{across} {y(point.low)}V{y(point.high)}"
         for point, (across, _) in zip(item.points, places, strict=True)
         if point.low < point.high
     )
     parts += [Markup('<path class="whisker" d="{}"/>').format(whiskers)] if whiskers else []
-    parts += [_mark(shape, *place) for place in places]
     if item.hollow:
-        beside = [_mark(shape, _p(x(point.x) + aside), y(point.y)) for point in item.hollow]
-        printed = "; ".join(point.text for point in item.hollow)
-        parts.append(Markup('<g class="hollow"><title>{}</title>{}</g>').format(printed, Markup("").join(beside)))
-    return Markup('<g class="{}" data-line="{}">{}</g>').format(colour, item.label, Markup("").join(parts))
+        shape = f"m{item.style % len(SHAPES)}"
+        beside = [
+            Markup('<use href="#{}" x="{}" y="{}"/>').format(shape, _p(x(point.x) + aside), y(point.y))
+            for point in item.hollow
+        ]
+        printed = Markup("<title>{}, published\n{}</title>").format(item.label, _said(item.hollow))
+        parts.append(Markup('<g class="hollow">{}{}</g>').format(printed, Markup("").join(beside)))
+    return _group(item, _said(item.points), parts)
 
 
-def _mark(shape: str, x: float, y: float) -> Markup:
-    return Markup('<use href="#{}" x="{}" y="{}"/>').format(shape, x, y)
+def _corners(places: Sequence[tuple[float, float]]) -> str:
+    """A path over these places, with a mark on each; a single one needs a step, if of no length, to be drawn."""
+    drawn = "L".join(f"{across} {up}" for across, up in places)
+    return "" if not places else f"M{drawn}" if len(places) > 1 else f"M{drawn}h0"
 
 
-def _said(item: Series) -> str:
-    """What a pointer over any mark of a series reads: its name once, then every point."""
-    return f"{item.label}: {'; '.join(point.text for point in item.points)}"
+def _group(item: Series | Level, said: str, parts: Sequence[Markup]) -> Markup:
+    """A line of a chart, by the label that its legend has. A pointer over any mark reads that label, then the rest."""
+    return Markup('<g class="{}" data-line="{}"><title>{}\n{}</title>{}</g>').format(
+        look(item.style), item.label, item.label, said, Markup("").join(parts)
+    )
+
+
+def _said(points: Sequence[Point]) -> str:
+    return "; ".join(point.text for point in points)
 
 
 def _level(level: Level, y: Axis) -> Markup:
-    colour, shape = ("s", "") if level.style is None else look(level.style)
-    line = Markup('<path class="line dotted" d="M{} {}H{}"/>').format(LEFT, y(level.y), WIDTH - RIGHT)
     # A mark at the right end tells levels apart that lie close.
-    at = WIDTH - RIGHT - 5 - 9 * ((level.style or 0) % 4)
-    mark = Markup('<use href="#{}" x="{}" y="{}"/>').format(shape, at, y(level.y)) if shape else Markup("")
-    return Markup('<g class="{}" data-line="{}"><title>{}</title>{}{}</g>').format(
-        colour, level.label, level.text, line, mark
-    )
+    end = WIDTH - RIGHT
+    drawn = f"M{LEFT} {y(level.y)}H{end - 5 - 9 * ((level.style or 0) % 4)}H{end}"
+    return _group(level, level.text, [Markup('<path class="line dotted across" d="{}"/>').format(drawn)])
 
 
 def _frame(body: Markup, x: Axis, y: Axis, names: tuple[str, str], alt: str) -> Markup:
     across = "".join(f"M{LEFT} {y(tick)}H{WIDTH - RIGHT}" for tick, _ in y.ticks)
-    parts = [Markup('<path class="grid" d="{}{}"/>').format(across, _verticals(x, TOP, HEIGHT - BOTTOM))]
-    numbers = [
-        Markup('<text x="{}" y="{}">{}</text>').format(LEFT - 6, _p(y(tick) + 4), text) for tick, text in y.ticks
+    numbers = [Markup('<text y="{}">{}</text>').format(_p(y(tick) + 4), text) for tick, text in y.ticks]
+    parts = [
+        Markup('<path class="grid" d="{}"/>').format(across),
+        Markup('<g class="up" transform="translate({})">{}</g>').format(LEFT - 6, Markup("").join(numbers)),
+        _below(x, names),
     ]
-    parts += [Markup('<g class="up">{}</g>').format(Markup("").join(numbers)), _under(x, HEIGHT - BOTTOM)]
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(Markup('<text class="name" x="{}" y="{}">{}</text>').format(middle, HEIGHT - 6, names[0]))
-    turned = (TOP + HEIGHT - BOTTOM) / 2
-    parts.append(
-        Markup('<text class="name" transform="translate(11 {}) rotate(-90)">{}</text>').format(turned, names[1])
-    )
     return _svg(Markup("").join([*parts, body]), alt, HEIGHT)
+
+
+def _below(x: Axis, names: tuple[str, str]) -> Markup:
+    """What charts over the same axis share: its grid and numbers, and the names of both axes."""
+    middle, turned = (LEFT + WIDTH - RIGHT) // 2, (TOP + HEIGHT - BOTTOM) // 2
+    parts = [
+        Markup('<path class="grid" d="{}"/>').format(_verticals(x, TOP, HEIGHT - BOTTOM)),
+        Markup('<text class="name" x="{}" y="{}">{}</text>').format(middle, HEIGHT - 6, names[0]),
+        Markup('<text class="name" transform="translate(11 {}) rotate(-90)">{}</text>').format(turned, names[1]),
+        _under(x, HEIGHT - BOTTOM),
+    ]
+    return Markup('<g class="below">{}</g>').format(Markup("").join(parts))
 
 
 def _verticals(x: Axis, top: float, bottom: float) -> str:

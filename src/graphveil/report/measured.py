@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from markupsafe import Markup
 
@@ -191,7 +192,7 @@ def _levels(lines: Sequence[KeptLine]) -> list[KeptLine]:
 
 def _stroke(line: KeptLine) -> str:
     """Solid where the claim is proven, dashed where it is only published."""
-    return "" if line.reading == "sound" else "dashed"
+    return "solid" if line.reading == "sound" else "dashed"
 
 
 def _overview(
@@ -219,7 +220,7 @@ def _overview(
         shown="" if shown is None else charts.short(shown),
         brackets=_brackets(audited, styles) if audited else None,
         signs=tuple(
-            Sign(label, charts.key(styles[each[0].method], line=False), max(map(_doubt, each)))
+            Sign(label, charts.key(styles[each[0].method], "mark"), max(map(_doubt, each)))
             for label, each in _by_label(audited).items()
         ),
     )
@@ -326,14 +327,11 @@ def _place(title: str, lines: Sequence[KeptLine], styles: Mapping[str, int]) -> 
 def _curves(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
     across = _levels(lines)
     priced = [line for line in lines if line not in across]
-    levels = [
-        Level(line.full_label, styles[line.method], line.test or 0.0, f"{line.full_label}: {_said(line)}")
-        for line in across
-    ]
+    levels = [Level(line.full_label, styles[line.method], line.test or 0.0, _said(line, line.test)) for line in across]
     heights = [value for line in lines for value in (line.test, line.published) if value is not None]
     series = []
     for label, mine in _by_label(priced).items():
-        hollow = tuple(_printed(line, line.published) for line in mine if line.published is not None)
+        hollow = _printed([line for line in mine if line.published is not None])
         points = tuple(_point(line) for line in mine)
         series.append(Series(label, styles[mine[0].method], points, hollow, _stroke(mine[0])))
     metric, dataset = METRICS.get(lines[0].metric, lines[0].metric), lines[0].dataset
@@ -357,17 +355,22 @@ def _by_label(lines: Sequence[KeptLine]) -> dict[str, list[KeptLine]]:
 
 def _point(line: KeptLine) -> Point:
     mean, width = line.test or 0.0, line.half_width or 0.0
-    return Point(line.epsilon, mean, mean - width, mean + width, _said(line))
+    return Point(line.epsilon, mean, mean - width, mean + width, _said(line, line.test))
 
 
-def _printed(line: KeptLine, figure: float) -> Point:
-    said = f"{line.label}, ε {charts.short(line.epsilon)}: {percent(figure)} published ({line.source})"
-    return Point(line.epsilon, figure, figure, figure, said)
+def _printed(lines: Sequence[KeptLine]) -> tuple[Point, ...]:
+    """The published figures; where several in a row have one source, the last of them says it."""
+    made = []
+    for line, after in zip_longest(lines, lines[1:]):
+        figure, source = line.published or 0.0, f" ({line.source})"
+        said = _said(line, figure) + ("" if after is not None and after.source == line.source else source)
+        made.append(Point(line.epsilon, figure, figure, figure, said))
+    return tuple(made)
 
 
-def _said(line: KeptLine) -> str:
-    at = "" if line.free else f"ε {charts.short(line.epsilon)}: "
-    return f"{at}{percent(line.test)} %"
+def _said(line: KeptLine, share: float | None) -> str:
+    """In percent, as the axis."""
+    return percent(share) if line.free else f"ε {charts.short(line.epsilon)}: {percent(share)}"
 
 
 def _brackets(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:

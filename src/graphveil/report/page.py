@@ -19,9 +19,10 @@ def report(records: Records) -> str:
     labels = [item.method for rows in records.attacks.values() for item in rows]
     labels += [ruling.name.split("-")[0] for court in records.courts.values() for ruling in court.rulings]
     known = cards(lines, labels)
-    return render(
+    page = render(
         "report.html",
         version=version("graphveil"),
+        definitions=charts.definitions(),
         facts=_facts(records),
         experiments=[measured.Experiment.of(index, *item) for index, item in enumerate(records.tables.items())],
         largest=max(records.tables, key=lambda title: len(records.tables[title]), default=""),
@@ -33,6 +34,7 @@ def report(records: Records) -> str:
         cards=known,
         hosts=_refuting(records.courts.values()),
     )
+    return charts.shared(page)
 
 
 def _facts(records: Records) -> str:

@@ -144,6 +144,12 @@ function showBlock(select) {
   }
 }
 
+// Where a title has two lines, the first is what its legend calls a line of a chart.
+function nameLine(title) {
+  const [label, said] = title.textContent.split("\n");
+  if (said !== undefined) title.parentElement.dataset.line = label;
+}
+
 // A legend entry lights up its line in all figures beside it.
 function makeLegend(list) {
   const figures = list.parentElement;
@@ -168,6 +174,15 @@ function makeLegend(list) {
   }
 }
 
+// The marks of a path do not answer to a pointer; what lies unseen below them does.
+function makeDots(path) {
+  const drawn = path.getAttribute("d");
+  const dots = path.cloneNode();
+  dots.setAttribute("class", "dots");
+  if (!path.matches(".across")) dots.setAttribute("d", drawn.replace(/[ML](\d+ \d+)(h0)?/g, "M$1h0"));
+  path.before(dots);
+}
+
 document.querySelectorAll("table.data").forEach(read);
 for (const id of held.keys()) narrow(id, true);
 document.querySelectorAll("select[data-blocks]").forEach((select) => {
@@ -189,7 +204,9 @@ document.querySelectorAll("[data-more]").forEach((button) =>
 document.querySelectorAll("[data-widen]").forEach((button) =>
   button.addEventListener("click", () => widen(button.dataset.widen)),
 );
+document.querySelectorAll(".chart > g > title").forEach(nameLine);
 document.querySelectorAll(".signs").forEach(makeLegend);
+document.querySelectorAll(".chart .line, .chart .mark").forEach(makeDots);
 document.documentElement.classList.remove("loading");
 
 // Paper has nothing to click on.

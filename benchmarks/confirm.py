@@ -29,7 +29,7 @@ from typing import Any
 from graphveil import discover
 from graphveil.bench import revisions, runner, spec, table
 from graphveil.bench.kept import LINES, KeptLine, half_width
-from graphveil.bench.spec import BenchTask, Cell, Spec
+from graphveil.bench.spec import BenchTask, Cell, Place, Spec
 from graphveil.core import plain
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.folders import write_whole
@@ -37,8 +37,6 @@ from graphveil.runtime.folders import write_whole
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 SAME = 0.005
 """Half a point: another processor rounds otherwise, and a few nodes at the border change sides."""
-
-Place = tuple[str, str, str, float]
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,10 @@ class Sample:
         return self.table, self.line.method, self.line.unit, self.line.reading, self.method
 
 
-def place(line: KeptLine) -> Place:
-    """What tells a line of a table from the others."""
-    return line.dataset, line.method, line.reading, line.epsilon
-
-
 def samples(name: str, count: int, seconds: float) -> list[Sample]:
     """The lines of a table that are run again."""
     made = spec.load(name)
-    lines = {place(line): line for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
+    lines = {line.place: line for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
     groups: dict[tuple[str, ...], list[Sample]] = defaultdict(list)
     for cell in made.cells():
         line = lines.get(cell.place)
@@ -94,14 +87,14 @@ def _sample(name: str, made: Spec, cell: Cell, line: KeptLine) -> Sample | None:
 
 def _chosen(group: Sequence[Sample], count: int, seconds: float) -> list[Sample]:
     """Those that took longest within the limit; the fastest if all are beyond it."""
-    ranked = sorted(group, key=lambda sample: (sample.line.seconds or 0.0, place(sample.line)))
+    ranked = sorted(group, key=lambda sample: (sample.line.seconds or 0.0, sample.line.place))
     within = [sample for sample in ranked if (sample.line.seconds or 0.0) <= seconds]
     return within[-count:] or ranked[:1]
 
 
 def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
     """A line then and now."""
-    line, row = sample.line, rows.get(place(sample.line))
+    line, row = sample.line, rows.get(sample.line.place)
     again = None if row is None else row.test
     width = line.interval if line.interval is not None else half_width(line.std, line.seeds)
     allowed = max(SAME, (width or 0.0) / 2)
@@ -127,7 +120,7 @@ def judged(found: Sequence[Sample], out: Path, compute: Compute) -> list[dict[st
     tasks = {task.key(): task for sample in found for task in sample.tasks}
     records = runner.run_tasks(list(tasks.values()), out=out, compute=compute, label="kept lines")
     rows = {
-        name: {place(row): row for row in table.summarise(sample.spec, records)}
+        name: {row.place: row for row in table.summarise(sample.spec, records)}
         for name, sample in {sample.table: sample for sample in found}.items()
     }
     return [compared(sample, rows[sample.table]) for sample in found]
@@ -153,7 +146,7 @@ def _tables_of(method: str) -> frozenset[str]:
     """The tables that keep a line of a method; nothing hangs on a method of none."""
     found = set()
     for name in (name for name in spec.names() if (RESULTS / f"{name}.json").exists()):
-        kept = {place(line) for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
+        kept = {line.place for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
         if any(cell.place in kept and cell.points()[0].name() == method for cell in spec.load(name).cells()):
             found.add(name)
     return frozenset(found)
@@ -173,10 +166,10 @@ def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
 def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
     """Lines of which nobody knew what made them take the present revision where their samples are the same."""
     file = RESULTS / f"{name}.json"
-    lines, made = json.loads(file.read_text(encoding="utf-8")), spec.load(name)
-    methods = {cell.place: cell.points()[0].name() for cell in made.cells()}
-    for line in lines:
-        method = methods.get((line["dataset"], line["method"], line["reading"], float(line["epsilon"])))
+    lines = json.loads(file.read_text(encoding="utf-8"))
+    methods = {cell.place: cell.points()[0].name() for cell in spec.load(name).cells()}
+    for line, told in zip(lines, LINES.validate_python(lines), strict=True):
+        method = methods.get(told.place)
         if not line.get("made_by") and (name, line["method"], line["unit"], line["reading"], method) in same:
             line["made_by"] = revisions.made_by(str(method), line["params"])
             line["data"] = line.get("data") or runner.fingerprint_of(line["dataset"].partition(" -> ")[0])

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from graphveil.bench import revisions
-from graphveil.bench.spec import Epsilon, Number, Share
+from graphveil.bench.spec import Epsilon, Number, Place, Share
 from graphveil.core import InvalidInput
 
 REFUTED = "REFUTED"
@@ -57,6 +57,11 @@ class KeptLine(BaseModel):
     soundness: str = ""
     made_by: str = ""
     data: str = ""
+
+    @property
+    def place(self) -> Place:
+        """What tells this line from the others of its table."""
+        return self.dataset, self.method, self.reading, self.epsilon
 
     @property
     def stale(self) -> bool:

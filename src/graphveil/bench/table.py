@@ -169,7 +169,7 @@ def lined(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
     """A part of an experiment may replace a table of its own lines and seeds, but none that holds others or more."""
     held, places = kept.load(path), {cell.place for cell in spec.cells(quick)}
-    others = {(line.dataset, line.method, line.reading, line.epsilon) for line in held} - places
+    others = {line.place for line in held} - places
     if others or max(line.seeds for line in held) > len(spec.seeds[: 1 if quick else None]):
         raise InvalidInput(
             f"{path} holds more lines or seeds than this part of the experiment; write to another file, or add --merge"
@@ -184,19 +184,15 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     """As `write`, but lines of the file that `rows` has not stay; in the order of the whole experiment `spec`."""
-    kept.load(path)  # damage is named before anything is written
-    held = {_place_of(line): line for line in kept.read_json(path)}
-    made = {_place_of(line): line for line in plain([row.model_dump() for row in rows])}
+    # Damage is named before anything is written, and what was read stays as it was.
+    held = {line.place: said for line, said in zip(kept.load(path), kept.read_json(path), strict=True)}
+    made = {row.place: plain(row.model_dump()) for row in rows}
     for place in held.keys() & made.keys():
         if made[place]["seeds"] < held[place]["seeds"] and not revisions.stale(held[place].get("made_by", "")):
             raise InvalidInput(f"{path} has more seeds of {', '.join(map(str, place))}; run them too")
     held |= made
     order = {cell.place: index for index, cell in enumerate(spec.cells())}
-    write_whole(path, sorted(held.values(), key=lambda line: order.get(_place_of(line), len(order))))
-
-
-def _place_of(line: Mapping[str, Any]) -> tuple[str, str, Reading, float]:
-    return line["dataset"], line["method"], Reading(line["reading"]), float(line["epsilon"])
+    write_whole(path, [held[place] for place in sorted(held, key=lambda place: order.get(place, len(order)))])
 
 
 def _row(

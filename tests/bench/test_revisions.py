@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,44 @@ def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:
     told.write_text('"""A text."""\n# why\n\ndef f(x):\n    """More."""\n    return x + 1  # so\n')
     other.write_text("def f(x):\n    return x + 2\n")
     assert code(plain) == code(told) != code(other)
+
+
+TRICKY = r"""
+a = "# no" + r'\\'# yes
+b = '''it's # no'''  # yes "and
+c = ("x"  # yes
+     "# no", f"{a!r}#no")
+# yes
+"""
+
+
+def test_comments_are_where_the_tokenizer_finds_them(tmp_path: Path) -> None:
+    tricky, plain = tmp_path / "tricky.py", tmp_path / "plain.py"
+    tricky.write_text(TRICKY)
+    for file in (tricky, *(Path(revisions.__file__).parents[1] / "methods").rglob("*.py")):
+        lines = file.read_text(encoding="utf-8").split("\n")
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
+            if token.type == tokenize.COMMENT:
+                lines[token.start[0] - 1] = lines[token.start[0] - 1][: token.start[1]]
+        plain.write_text("\n".join(lines), encoding="utf-8")
+        revisions.forget()
+        assert code(plain) == code(file), file
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="such texts are an error before Python 3.12")
+def test_where_quotes_hide_comments_these_count(tmp_path: Path) -> None:
+    file = tmp_path / "nested.py"
+    file.write_text('a = f"{x["#"]}"\n# why\n')
+    assert code(file) == 'a = f"{x["#"]}"\n# why'
+
+
+def test_every_file_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed, parse = [], revisions.ast.parse
+    monkeypatch.setattr(revisions.ast, "parse", lambda text: parsed.append(text) or parse(text))
+    revisions.forget()
+    for name in ("gap", "hearsay", "gap"):
+        revisions.source_of(name)
+    assert len(closure("graphveil.methods.gap")) < len(parsed) == len(set(parsed))
 
 
 def test_a_changed_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,16 +12,15 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-import io
 import json
 import os
+import re
 import secrets
 import sys
-import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,6 +56,10 @@ _ALWAYS = ("graphveil.training", "graphveil.privacy.noise", "graphveil.graph.spl
 """What every run goes through, though no method imports it."""
 _DIGITS, _OTHERS = 8, 0
 """Of the digest in a name; the revision of methods of others."""
+_TEXT_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\#[^\n]*''', re.DOTALL
+)
+"""A comment begins with the first # that is in no text. Python's own tokenizer takes forty times as long."""
 
 
 class Revision(BaseModel):
@@ -115,7 +118,7 @@ def _is_stale(part: str) -> bool:
 
 def forget() -> None:
     """Read revisions.json and sources again."""
-    for held in (known, _made_by, _imports, code):
+    for held in (known, _made_by, _ours, _read):
         held.cache_clear()
 
 
@@ -144,15 +147,8 @@ def closure(*modules: str) -> set[str]:
     while waiting:
         if (name := waiting.pop()) not in found:
             found.add(name)
-            waiting += [other for other in _imports(name) if other.startswith(_COMPUTES)]
+            waiting += [other for other in _read(_file(name)).imports if other.startswith(_COMPUTES)]
     return found
-
-
-@cache
-def _imports(module: str) -> tuple[str, ...]:
-    """The modules of ours that a module names in its imports, at its top or inside of a function."""
-    tree = ast.parse(_text(_file(module)))
-    return tuple(dict.fromkeys(name for node in ast.walk(tree) for name in _named(node)))
 
 
 def _named(node: ast.AST) -> Iterator[str]:
@@ -161,21 +157,22 @@ def _named(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("graphveil"):
         for alias in node.names:
             inner = f"{node.module}.{alias.name}"
-            yield inner if _is_module(inner) else node.module
+            yield inner if _ours(inner) else node.module
 
 
 @cache
-def _is_module(name: str) -> bool:
-    home = _PACKAGE.joinpath(*name.split(".")[1:])
-    return home.with_suffix(".py").exists() or (home / "__init__.py").exists()
+def _ours(module: str) -> Path | None:
+    """Where the source of a module of ours lies; `None` if there is no such module."""
+    home = _PACKAGE.joinpath(*module.split(".")[1:])
+    return next((file for file in (home.with_suffix(".py"), home / "__init__.py") if file.exists()), None)
 
 
 def _file(module: str) -> Path:
     """Where the source of a module lies: one of ours, or that of a method of others, which is imported already."""
-    home = _PACKAGE.joinpath(*module.split(".")[1:])
-    if not module.startswith("graphveil."):
-        home = Path(getattr(sys.modules[module], "__file__", None) or os.devnull)
-    return next((file for file in (home.with_suffix(".py"), home / "__init__.py") if file.exists()), home)
+    if module.startswith("graphveil."):
+        return _ours(module) or Path(os.devnull)
+    home = Path(getattr(sys.modules[module], "__file__", None) or os.devnull)
+    return file if (file := home.with_suffix(".py")).exists() else home
 
 
 def _text(file: Path) -> str:
@@ -186,18 +183,44 @@ def _text(file: Path) -> str:
         return ""
 
 
-@cache
 def code(file: Path) -> str:
     """The lines of a file without comments, texts that stand alone, and blanks: the same for every Python."""
+    return _read(file).code
+
+
+class _Read(NamedTuple):
+    """What counts of a file: the modules of ours that it imports, at its top or inside of a function, and its code."""
+
+    imports: tuple[str, ...]
+    code: str
+
+
+@cache
+def _read(file: Path) -> _Read:
+    """Every file is read and parsed once in a process: there are more than a hundred."""
     text = _text(file)
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(text)):
+    plain = _TEXT_OR_COMMENT.sub(lambda found: "" if found[0].startswith("#") else found[0], text)
+    try:
+        tree = ast.parse(plain)
+    except SyntaxError:
+        # Since Python 3.12 a text in braces may have the quotes of the text around it: then comments count.
+        plain, tree = text, ast.parse(text)
+    lines, statements = plain.split("\n"), list(_statements(tree.body))
+    for node in statements:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             first, last = node.lineno - 1, node.end_lineno or node.lineno
             if not lines[first][: node.col_offset].strip() and not lines[last - 1][node.end_col_offset :].strip():
                 lines[first:last] = [""] * (last - first)
-    return "\n".join(kept for line in lines if (kept := line.rstrip()))
+    imports = tuple(dict.fromkeys(name for node in statements for name in _named(node)))
+    return _Read(imports, "\n".join(kept for line in lines if (kept := line.rstrip())))
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements, those inside of others too. What counts here is no part of an expression."""
+    left: list[Any] = list(body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, part, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Generator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -447,6 +449,18 @@ def test_a_model_is_tested_on_other_graphs_with_their_own_budget(tmp_path: Path)
                 predicted = gv.infer(trained, graph, epsilon=2.0, delta=1e-5, seed=seed).predict()
             assert there.scores.accuracy == float((predicted == graph.y).double().mean())
     assert runner.finished(spec, out=tmp_path) == runner.run(spec, out=tmp_path)
+
+
+def test_no_second_copy_of_a_graph_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the fingerprint would be in the memory of every run."""
+    load, loaded = runner._loaded, []
+    monkeypatch.setattr(runner, "_loaded", lambda *given: (loaded.append(weakref.ref(made := load(*given))), made)[1])
+    for held in (runner._graph, runner._other_graph, runner.fingerprint_of):
+        held.cache_clear()
+    runner.run(make(seeds=[0]), out=tmp_path)
+    gc.collect()
+    assert len(loaded) == 2
+    assert sum(graph() is not None for graph in loaded) == 1
 
 
 def test_predictions_from_private_features_protect_nobody_elsewhere(tmp_path: Path) -> None:

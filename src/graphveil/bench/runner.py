@@ -225,13 +225,17 @@ def seed_for(graph: Graph, task: BenchTask) -> int:
 @lru_cache(maxsize=2)
 def _graph(name: str, tables: OwnTables | None, split: SplitName, seed: int) -> Graph:
     """Tasks come sorted by dataset and seed, so the last graph is nearly always the next one."""
-    return datasets.load(name, split=split, seed=seed) if tables is None else tables.load(name, split, seed)
+    return _loaded(name, tables, split, seed)
 
 
 @lru_cache(maxsize=8)
 def _other_graph(name: str, tables: OwnTables | None) -> Graph:
     """A graph that is only predicted, for all tasks alike: serving reads no split, and there must be one."""
-    return datasets.load(name, split="random", seed=0) if tables is None else tables.load(name, "random", 0)
+    return _loaded(name, tables)
+
+
+def _loaded(name: str, tables: OwnTables | None, split: SplitName = "random", seed: int = 0) -> Graph:
+    return datasets.load(name, split=split, seed=seed) if tables is None else tables.load(name, split, seed)
 
 
 def fingerprint(task: BenchTask) -> str:
@@ -241,9 +245,9 @@ def fingerprint(task: BenchTask) -> str:
 
 @cache
 def fingerprint_of(name: str, tables: OwnTables | None = None) -> str:
-    """SHA-256 of the whole of a dataset; empty where it cannot be loaded."""
+    """SHA-256 of the whole of a dataset, which is not held for it; empty where it cannot be loaded."""
     try:
-        return _other_graph(name, tables).fingerprint()
+        return _loaded(name, tables).fingerprint()
     except Exception:  # The task itself fails with the reason, and must not cost the others.
         return ""
 

@@ -166,13 +166,15 @@ def _note_sources(compared: Collection[str], raised: Collection[str]) -> None:
 def _adopt(name: str, same: set[tuple[str, ...]]) -> None:
     """Lines of which nobody knew what made them take the present revision where their samples are the same."""
     file = RESULTS / f"{name}.json"
-    lines = json.loads(file.read_text(encoding="utf-8"))
-    methods = {cell.place: cell.points()[0].name() for cell in spec.load(name).cells()}
+    lines, made = json.loads(file.read_text(encoding="utf-8")), spec.load(name)
+    cells = {cell.place: cell for cell in made.cells()}
     for line, told in zip(lines, LINES.validate_python(lines), strict=True):
-        method = methods.get(told.place)
-        if not line.get("made_by") and (name, line["method"], line["unit"], line["reading"], method) in same:
-            line["made_by"] = revisions.made_by(str(method), line["params"])
-            line["data"] = line.get("data") or runner.fingerprint_of(line["dataset"].partition(" -> ")[0])
+        if told.made_by or (cell := cells.get(told.place)) is None:
+            continue
+        task = made.task(cell, cell.points()[0], made.seeds[0])
+        if (name, told.method, told.unit, told.reading, task.method) in same:
+            line["made_by"] = revisions.made_by(task.method, line["params"])
+            line["data"] = told.data or runner.fingerprint(task)
     write_whole(file, lines)
 
 

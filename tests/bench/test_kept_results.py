@@ -8,6 +8,7 @@ import pytest
 
 from graphveil.bench import kept, runner, spec
 from graphveil.bench.kept import LINES, KeptLine
+from graphveil.bench.spec import BenchTask
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
@@ -25,12 +26,20 @@ def test_the_code_that_ships_made_every_line(name: str) -> None:
 
 
 def test_every_line_is_of_the_data_that_are_here() -> None:
-    told = {(line.dataset.partition(" -> ")[0], line.data) for name in TABLES for line in lines(name)}
-    assert all(data for _, data in told)
-    names = [dataset for dataset, _ in told]
-    assert len(names) == len(set(names)), "one dataset, two contents"
-    for dataset, data in sorted(told):
-        assert runner.fingerprint_of(dataset) in ("", data), dataset
+    """By all graphs that the runs of a line read; those of one table are tested on the same others."""
+    told: dict[tuple[str, ...], set[str]] = {}
+    tasks: dict[tuple[str, ...], BenchTask] = {}
+    for name in TABLES:
+        made = spec.load(name)
+        for line in lines(name):
+            told.setdefault((line.dataset.partition(" -> ")[0], *made.test_on), set()).add(line.data)
+        for cell in made.cells():
+            if (graphs := (cell.dataset, *made.test_on)) not in tasks:
+                tasks[graphs] = made.task(cell, cell.points()[0], made.seeds[0])
+    assert not [graphs for graphs, data in told.items() if len(data) > 1], "the same graphs, two contents"
+    for graphs, [data] in told.items():
+        assert data
+        assert runner.fingerprint(tasks[graphs]) in ("", data), graphs
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -451,6 +451,20 @@ def test_a_model_is_tested_on_other_graphs_with_their_own_budget(tmp_path: Path)
     assert runner.finished(spec, out=tmp_path) == runner.run(spec, out=tmp_path)
 
 
+def test_the_fingerprint_is_of_all_graphs_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, both = make(seeds=[0]), make(seeds=[0], test_on=["chain-m"])
+    [first], [second] = (runner.run(spec, out=tmp_path) for spec in (alone, both))
+    assert first.data == gv.datasets.load("chain-s").fingerprint() == runner.fingerprint_of("chain-s")
+    assert len(second.data) == 64
+    assert second.data != first.data
+    held = {name: runner.fingerprint_of(name) for name in ("chain-s", "chain-m")}
+    monkeypatch.setattr(runner, "fingerprint_of", lambda name, _=None: (held | {"chain-m": "f" * 64})[name])
+    assert runner.finished(alone, out=tmp_path) == [first]
+    assert runner.finished(both, out=tmp_path) == [], "chain-m is another graph now"
+    monkeypatch.setattr(runner, "fingerprint_of", lambda name, _=None: (held | {"chain-m": ""})[name])
+    assert runner.finished(both, out=tmp_path) == [second], "chain-m is not here, so nobody knows better"
+
+
 def test_no_second_copy_of_a_graph_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the fingerprint would be in the memory of every run."""
     load, loaded = runner._loaded, []

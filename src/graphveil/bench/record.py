@@ -119,7 +119,8 @@ class Record(Model):
     made_by: str = ""
     """The method and its revision (bench/revisions.py); older records do not say, and do not count."""
     data: str = ""
-    """SHA-256 of the dataset (`Graph.fingerprint` of the whole of it); empty where it could not be loaded."""
+    """SHA-256 of the dataset (`Graph.fingerprint` of the whole of it), and of those of `test_on` with it where there
+    are any; empty where one could not be loaded."""
 
     @model_validator(mode="after")
     def _decided(self) -> Self:

@@ -19,7 +19,7 @@ from graphveil import datasets, discover
 from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
 from graphveil.bench.revisions import made_by
-from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec
+from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec, digest
 from graphveil.core import GraphveilError
 from graphveil.datasets.source import SplitName
 from graphveil.graph.graph import Graph
@@ -239,8 +239,14 @@ def _loaded(name: str, tables: OwnTables | None, split: SplitName = "random", se
 
 
 def fingerprint(task: BenchTask) -> str:
-    """SHA-256 of the dataset that a task trains on, whatever its split; empty where it cannot be loaded."""
-    return fingerprint_of(task.dataset, task.tables.get(task.dataset))
+    """SHA-256 of the dataset that a task trains on, whatever its split; with `test_on`, of those of all its graphs.
+
+    Empty where one of them cannot be loaded.
+    """
+    found = [fingerprint_of(name, task.tables.get(name)) for name in (task.dataset, *task.test_on)]
+    if not all(found):
+        return ""
+    return digest(found) if task.test_on else found[0]
 
 
 @cache

@@ -39,7 +39,8 @@ class Row(KeptLine):
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
-    `made_by` is the method's revision (bench/revisions.py), `data` the SHA-256 of the dataset.
+    `made_by` is the method's revision (bench/revisions.py), `data` the SHA-256 of what its runs read
+    (`runner.fingerprint`).
     `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. A calibration or
     an encoder that an earlier run of the same process left behind is not in `seconds`. `failed` counts runs of the line
     without a result.

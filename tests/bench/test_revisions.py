@@ -6,17 +6,28 @@ import io
 import json
 import sys
 import tokenize
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
+from neighbours import Sketch
 
+import graphveil as gv
 from graphveil import discover
 from graphveil.bench import kept, revisions, runner, table
+from graphveil.bench.record import result_of
 from graphveil.bench.revisions import closure, code, made_by
 from graphveil.bench.spec import Spec
+from graphveil.core import Unit, Unsupported
+from graphveil.methods.bases.method import Method
 from graphveil.methods.best import Best
 from graphveil.methods.dpsgd import DpSgd
+from graphveil.release.serving import scoring_graph
 from reported import row, write
 
 SPEC = Spec.model_validate(
@@ -25,6 +36,20 @@ SPEC = Spec.model_validate(
         "method": [{"name": "dpsgd", "params": {"steps": 3}}],
     }
 )  # fmt: skip
+
+
+BESIDE = {
+    # Checks, words, and plans as data.
+    "graphveil", "graphveil.core", "graphveil.graph.tensors", "graphveil.discover",
+    # Hands on and adds up what others computed.
+    "graphveil.release.release", "graphveil.release.certificate", "graphveil.graph.lineage",
+    # Where work runs, and what is said of it.
+    "graphveil.runtime.compute", "graphveil.runtime.engine", "graphveil.runtime.distributed",
+    "graphveil.runtime.progress",
+    # Scores of a finished run.
+    "graphveil.bench.record", "graphveil.bench.spec",
+}  # fmt: skip
+"""What runs and is no source of a method: no result depends on it."""
 
 
 @pytest.fixture
@@ -51,6 +76,57 @@ def test_the_source_of_a_method_is_what_its_result_depends_on() -> None:
     found = closure("graphveil.methods.hearsay")
     assert {"graphveil.mechanisms.tally", "graphveil.nn.folds", "graphveil.methods.parts.counts"} <= found
     assert not [name for name in found if name.startswith(("graphveil.cli", "graphveil.report", "graphveil.release"))]
+
+
+def executed(work: Callable[[], object]) -> set[str]:
+    """The modules of ours of which functions run."""
+    found: set[str] = set()
+
+    def note(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name != "<module>":  # an import runs these
+            found.add(frame.f_globals.get("__name__", ""))
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return {name for name in found if name.partition(".")[0] == "graphveil"}
+
+
+def once(method: Method, unit: Unit, costed: bool) -> None:
+    """What a task of an experiment does: train and predict. To cost it takes long for some methods."""
+    sketch = Sketch.random(np.random.default_rng(0), undirected=True, nodes=12)
+    graph = sketch.beside_public() if method.needs_public else sketch.graph()
+    release = gv.train(graph, method, noise=1.0, delta=1e-5, unit=unit, seed=0)
+    if costed:
+        result_of(release, graph, {})
+    else:
+        release.predict_proba(scoring_graph(method, graph))
+
+
+@pytest.fixture(scope="module")
+def imported() -> None:
+    """Other libraries are imported by a first run, which would take twice as long if it were watched."""
+    once(gv.methods.LapGraph.specimens()[0], Unit.EDGE, costed=True)
+
+
+@pytest.mark.usefixtures("imported")
+@pytest.mark.parametrize("name", sorted(discover.methods()))
+def test_what_runs_is_the_source(name: str) -> None:
+    """Every specimen on a small graph; imports alone would not see a module that is reached in another way."""
+    kind = discover.methods()[name]
+    for place, method in enumerate(kind.specimens()):
+        ran: set[str] = set()
+        for unit in sorted(kind.units):
+            with suppress(Unsupported):
+                ran |= executed(partial(once, method, unit, costed=place == 0))
+        assert kind.__module__ in ran
+        parts = [part.partition(" ")[0] for part in made_by(name, method.describe()).split(", ")]
+        told = closure(*(discover.methods()[part].__module__ for part in parts), *revisions._ALWAYS)
+        assert {other for other in ran if other.startswith(revisions._COMPUTES)} <= told
+        assert {other for other in ran if not other.startswith(revisions._COMPUTES)} <= BESIDE
 
 
 def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def _sample(name: str, made: Spec, cell: Cell, line: KeptLine) -> Sample | None:
     tuned = {key: line.params.get(key) for key in cell.entry.grid} if not cell.charged else {}
     points = [point for point in cell.points() if plain({key: getattr(point, key) for key in tuned}) == tuned]
     return (
-        Sample(name, made, cell, line, method, tuple(made.task(cell, points[0], seed) for seed in made.seeds))
+        Sample(
+            name, made, cell, line, method, tuple(made.task(cell, points[0], seed) for seed in made.seeds[: line.seeds])
+        )
         if points
         else None
     )

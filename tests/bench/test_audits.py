@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from graphveil.bench import audits, runner, table
+from graphveil.bench import audits, kept, runner, table
 from graphveil.bench.spec import Spec
 from graphveil.cli import app
 from graphveil.core import Adjacency, Plan, Reading, Step
@@ -54,6 +55,21 @@ def test_lower_bounds_are_kept_and_stand_beside_the_claim(tmp_path: Path) -> Non
     assert rows[0].audit == f"the only edge of two nodes ({found.counts}, 60 runs, 99% confidence)"
     shown = f"> {math.floor(found.lower * 1e3) / 1e3:.3f}"
     assert shown in table.show(rows)
+
+
+def test_bounds_are_put_beside_lines_that_were_kept_before(tmp_path: Path) -> None:
+    spec, file = make(GAP, MLP, epsilons=[2, 8], seeds=[0]), tmp_path / "table.json"
+    table.write(table.summarise(spec, runner.run(spec, out=tmp_path, progress=False)), file)
+    before = kept.read_json(file)
+    before[0]["made_by"] = "gap 0"
+    file.write_text(json.dumps(before))
+    findings = audits.by_claim(audits.run(spec, out=tmp_path, runs=RUNS))
+    table.write_findings(findings, file, spec)
+    after = kept.read_json(file)
+    assert [line["audited"] is not None for line in after] == [False, True, False, False], "nothing beside a stale line"
+    assert after[1]["audit"].endswith("60 runs, 99% confidence)")
+    rest = [{key: value for key, value in line.items() if not key.startswith("audit")} for line in (*before, *after)]
+    assert rest[: len(before)] == rest[len(before) :]
 
 
 def test_workers_change_nothing_and_damage_is_noticed(tmp_path: Path) -> None:

@@ -196,6 +196,26 @@ def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     write_whole(path, [held[place] for place in sorted(held, key=lambda place: order.get(place, len(order)))])
 
 
+def write_findings(findings: Mapping[str, Finding], path: Path, spec: Spec) -> None:
+    """Put what audits certified beside the kept lines whose claims they attacked; all else in the file stays."""
+    lines, said = kept.load(path), kept.read_json(path)
+    cells = {cell.place: cell for cell in spec.cells()}
+    for line, held in zip(lines, said, strict=True):
+        cell = cells.get(line.place)
+        if cell is not None and not line.stale and (found := findings.get(_claim_of(spec, cell, line))) is not None:
+            held |= {"audited": found.lower, "audit": _audit(found)}
+    write_whole(path, plain(said))
+
+
+def _claim_of(spec: Spec, cell: Cell, line: KeptLine) -> str:
+    """The key of what a kept line claims; none if the experiment no longer has its settings."""
+    for point in cell.points():
+        described = plain(point.describe())
+        if {name: value for name, value in described.items() if name != "kind"} == plain(line.params):
+            return LineClaim.of(spec.task(cell, point, spec.seeds[0])).key()
+    return ""
+
+
 def _row(
     spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published | None, findings: Mapping[str, Finding]
 ) -> Row:

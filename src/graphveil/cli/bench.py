@@ -105,6 +105,9 @@ def bench_audit(
     *,
     out: RecordFolder = Path(".bench"),
     runs: Annotated[int, typer.Option(min=2, help="Runs of each claim, on both graphs together.")] = 400,
+    results: Annotated[
+        Path | None, typer.Option(help="Also put the bounds beside the lines of this table, which bench run wrote.")
+    ] = None,
     workers: OneJobOptions,
     own: OwnMethods = None,
     as_json: AsJson = False,
@@ -114,13 +117,18 @@ def bench_audit(
 
     Exit code 3 if a claim is refuted.
     """
-    from graphveil.bench import audits
+    from graphveil.bench import audits, kept, table
     from graphveil.bench.spec import load
 
     import_methods(own)
     wanted, compute = load(spec), workers.compute()
+    if results is not None:
+        kept.load(results)  # before an hour of runs, whose end it would spoil
     with resumable(out), progress(quiet):
-        rows = [audit.row() for audit in audits.run(wanted, out=out, compute=compute, runs=runs)]
+        found = audits.run(wanted, out=out, compute=compute, runs=runs)
+    if results is not None:
+        table.write_findings(audits.by_claim(found), results, wanted)
+    rows = [audit.row() for audit in found]
     print_rows(rows, as_json)
     if any(row["verdict"] == "refuted" for row in rows):
         raise typer.Exit(3)

@@ -12,10 +12,7 @@ from graphveil.bench.spec import BenchTask
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
-FEWER_SEEDS = {
-    # Made-up graphs came last and are run with three seeds first; docs/leaderboard.md says which.
-    ("leaderboard", "unequal"): 3,
-}
+FEWER_SEEDS: dict[tuple[str, str], int] = {}
 """Seeds of the lines, by table and dataset, that have not yet been run with all seeds of their experiment."""
 
 

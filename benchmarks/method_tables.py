@@ -98,11 +98,13 @@ def best(lines: list[KeptLine], count: int, epsilon: float, graphs: Sequence[str
     """Rows of the `count` best methods of every unit and split by mean score, then of what is free or not private.
 
     Of a method with several lines (labels that begin with the same word) the best one counts. Claims that are only
-    published, and lines that lack a graph, are left out.
+    published, and lines that lack a graph, are left out, and so is what is not private beside a public graph: three
+    lines of the leaderboard, where a front page has room for none.
     """
     groups: dict[str, dict[str, dict[str, KeptLine]]] = {}
     for line in lines:
-        if line.dataset in graphs and (line.free or (line.epsilon == epsilon and line.reading == "sound")):
+        free = line.free and line.split == "random"
+        if line.dataset in graphs and (free or (line.epsilon == epsilon and line.reading == "sound")):
             group = line.unit if line.split == "random" else f"{line.unit}, {line.split}"
             groups.setdefault(group, {}).setdefault(line.full_label, {})[line.dataset] = line
     body = [

@@ -269,8 +269,11 @@ def test_with_few_labels_for_many_classes_noise_is_not_learnt() -> None:
 
 def test_a_head_of_few_labels_serves_another_graph(graph: Graph) -> None:
     few = graph.random_split(train=0.2, val=0.1, test=0.7, seed=0)
-    release = gv.train(few, replace(SMALL, hops=2), epsilon=8, delta=1e-5, unit="edge", seed=0)
+    method = replace(SMALL, hops=2, head=Hearsay.head)
+    release = gv.train(few, method, epsilon=8, delta=1e-5, unit="edge", seed=0)
     assert {"head.0.shares", "head.1.shares"} <= set(release.state)
+    asked = gv.train(few, replace(method, head=8), epsilon=8, delta=1e-5, unit="edge", seed=0)
+    assert "head.0.shares" not in asked.state, "who asks for a width gets it"
     other = replace(social(num_nodes=700, seed=5).random_split(seed=1), name="other")
     served = gv.infer(release, other, epsilon=8, delta=1e-5, seed=0)
     assert served.evaluate("test")["accuracy"] > 0.7

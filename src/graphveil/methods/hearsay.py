@@ -116,7 +116,9 @@ class Hearsay(Method):
     hidden: int = 128
     """Width of those perceptrons' hidden layer, at least 1."""
     head: int = 64
-    """Width of the hidden layer of every hop's head, at least 1."""
+    """Width of the hidden layer of every hop's head, at least 1. Where it is left as it is and few nodes train for each
+    column that a head reads, heads are linear instead.
+    """
     scale: Annotated[str, Scale] = "shifted"
     """How public features are scaled before perceptrons read them."""
     class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
@@ -179,7 +181,7 @@ class Hearsay(Method):
         groups = self._groups(session, beliefs)
 
         def trained(hop: int, inputs: Joined) -> nn.Module:
-            few = self.network is None and len(train) < _FEW * inputs.shape[1]
+            few = self._chosen_head() and len(train) < _FEW * inputs.shape[1]
             head = _by_class(inputs, public.num_classes) if few else self._head(inputs.shape[1], public.num_classes)
             decay = 0.1 if few else 1e-4
             sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=decay, class_weight=self.class_weight)
@@ -200,7 +202,7 @@ class Hearsay(Method):
         x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()))
 
         def known(hop: int, inputs: Joined) -> nn.Module:
-            few, classes = f"head.{hop}.shares" in state and self.network is None, public.num_classes
+            few, classes = f"head.{hop}.shares" in state and self._chosen_head(), public.num_classes
             head = _by_class(inputs, classes) if few else self._head(inputs.shape[1], classes)
             return restore(head, state, f"head.{hop}.")
 
@@ -252,6 +254,10 @@ class Hearsay(Method):
         stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
         counts = torch.full((nodes, 1), self.degree**0.5)
         return torch.cat([stretch * (beliefs - 1 / classes), counts], dim=1)
+
+    def _chosen_head(self) -> bool:
+        """Whether nobody asked for a head of their own, by its module or by its width."""
+        return self.network is None and self.head == Hearsay.head
 
     def _head(self, width: int, classes: int) -> nn.Module:
         if self.network is not None:

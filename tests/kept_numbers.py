@@ -29,8 +29,11 @@ def leaves(held: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def means(held: Any) -> Iterator[float]:
-    """Where every entry is of one seed: the means of entries that share all their words."""
-    if not (isinstance(held, list) and all(isinstance(row, dict) and "seed" in row for row in held)):
+    """Where every entry of a list is of one seed: the means of entries that share all their words."""
+    if isinstance(held, dict):
+        for part in held.values():
+            yield from means(part)
+    if not (isinstance(held, list) and held and all(isinstance(row, dict) and "seed" in row for row in held)):
         return
     groups: dict[Any, list[float]] = defaultdict(list)
     for row in held:

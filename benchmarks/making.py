@@ -2,6 +2,7 @@
 
     python benchmarks/making.py                # which files are stale, and the commands that make them again
     python benchmarks/making.py confirm NAME   # run some of its runs again; if they are the same, it is current
+    python benchmarks/making.py confirm privgnn-table --runs 1 --where dataset=credit    # those that take least
 
 Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py). For every other kept
 file made_by.json has the revisions of the methods that it ran, the SHA-256 of its script with all that this takes of
@@ -179,10 +180,14 @@ def folder_of(name: str) -> Path:
     return Path(".bench") / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
-def confirm(name: str, count: int, jobs: int) -> bool:
-    """Whether `count` runs of a kept list, evenly spread over it, are alike if they are run again; then it is noted."""
+def confirm(name: str, count: int, jobs: int, where: str = "") -> bool:
+    """Whether `count` runs of a kept list, evenly spread over it, are alike if they are run again; then it is noted.
+
+    `where`: only of those of which a word has a value, "dataset=cora".
+    """
     held = json.loads((RESULTS / f"{name}.json").read_text())
-    runs = held["accuracy"] if isinstance(held, dict) else held
+    word, _, value = where.partition("=")
+    runs = [run for run in (held["accuracy"] if isinstance(held, dict) else held) if str(run.get(word, "")) == value]
     chosen = runs[:: max(len(runs) // count, 1)][:count]
     apart = []
     with one_thread():
@@ -228,9 +233,10 @@ def main() -> None:
     parser.add_argument("name", nargs="?", choices=list(MADE))
     parser.add_argument("--runs", type=int, default=12, help="how many are run again")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--where", default="", help="only of these: WORD=VALUE")
     asked = parser.parse_args()
     if asked.what:
-        raise SystemExit(0 if confirm(asked.name, asked.runs, asked.jobs) else 1)
+        raise SystemExit(0 if confirm(asked.name, asked.runs, asked.jobs, asked.where) else 1)
     for name, made in MADE.items():
         why = stale(name)
         print(f"{name}: {'stale' if why else 'current'}")

@@ -23,6 +23,7 @@ from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit
 from graphveil.evidence.bounds import Scores, finding
 from graphveil.evidence.case import Case, Played, small_graph
 from graphveil.evidence.game import Game, Pair
+from graphveil.evidence.stronger import strong_pairs, stronger
 from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.methods.bases.subgraph_method import SubgraphMethod
@@ -94,8 +95,8 @@ def upheld() -> Iterator[Case]:
         for unit in sorted(kind.units):
             adjacency = Adjacency.of(unit)
             made = 0
-            for method in (*kind.specimens(), *_with_own_network(kind)):
-                for pair in pairs(unit):
+            for method in map(stronger, (*kind.specimens(), *_with_own_network(kind))):
+                for pair in _pairs_of(method, unit):
                     proof = _proof(method, adjacency, pair)
                     if not proof:
                         continue
@@ -112,6 +113,12 @@ def upheld() -> Iterator[Case]:
                         adjacency=adjacency,
                         pair=pair,
                     )
+
+
+def _pairs_of(method: Method, unit: Unit) -> tuple[Pair, ...]:
+    """As many as the unit has; the method's own take the place of the first."""
+    own = strong_pairs(method, unit)
+    return *own, *pairs(unit)[len(own) :]
 
 
 def _with_own_network(kind: type[Method]) -> tuple[Method, ...]:

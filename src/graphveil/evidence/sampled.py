@@ -73,9 +73,7 @@ def _of_coins(act: HeterPoissonSampling, sealed: Sealed, query: Query) -> _Law |
     return list(_each_choice(act, sealed, query, train))
 
 
-def _each_choice(
-    act: HeterPoissonSampling, sealed: Sealed, query: Query, train: Floats
-) -> Iterator[tuple[float, Tensor]]:
+def _each_choice(act: HeterPoissonSampling, sealed: Sealed, query: Query, train: Ids) -> Iterator[tuple[float, Tensor]]:
     for coins in itertools.product((False, True), repeat=len(train)):
         centres = train[np.array(coins)]
         batch = act.batch(sealed, centres, np.zeros(draws_needed(sealed.adj, centres)))

@@ -44,7 +44,13 @@ _RUNS, _FEWER, _OWN, _QUICK = 1000, 200, 100, 8
 and unit is heard."""
 _SLOW = frozenset({"drw", "heterpoisson", "lpgnet", "ndp", "paircounts", "pate", "privgnn", "probe", "progap"})
 """Methods of which a specimen takes 10 ms a run or more: they get fewer."""
-_MORE = {"heterpoisson-node": 500, "lpgnet-edge-2": 300, "pate-node-3": 500, "privgnn-node-3": 500}
+_MORE = {
+    "heterpoisson-node": 800,
+    "lpgnet-edge-2": 300,
+    "pate-node-3": 400,
+    "privgnn-node": 1000,
+    "privgnn-node-3": 500,
+}
 """Slow cases that fewer runs do not tell from half of the noise."""
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from graphveil.core import UNLABELLED, Adjacency, Described, Floats, InvalidInput, Mechanism, Plan, Query, Reading, Unit
 from graphveil.evidence.bounds import Scores
+from graphveil.evidence.sampled import exact_evidence
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
 from graphveil.graph.sealing import Public, Sealed
@@ -96,8 +97,9 @@ Weigh = Callable[[Mechanism, Sealed, Sealed, Query, Tensor, int | None], float]
 
 
 def everything(act: Mechanism, here: Sealed, there: Sealed, query: Query, answer: Tensor, uses: int | None) -> float:
-    """The attacker who looks at all of an answer."""
-    return act.evidence(here, there, query, answer, uses)
+    """The attacker who looks at all of an answer, and goes through all samples where they are few."""
+    found = exact_evidence(act, here, there, query, answer)
+    return act.evidence(here, there, query, answer, uses) if found is None else found
 
 
 class Witness(Session):

@@ -38,7 +38,7 @@ docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead li
 	$(BIN)/python -m zensical build --clean --strict
 
 contribute: $(STAMP) ## Rewrite what a new part changes: index, navigation, tables and, in minutes, the kept court
-	$(BIN)/python benchmarks/contribute.py --jobs 2
+	$(BIN)/python benchmarks/contribute.py
 
 clean: ## All but .bench: its records took hours
 	rm -rf $(VENV) demo .cache site

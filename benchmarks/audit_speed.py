@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphveil as gv
+import making
 from graphveil.evidence.attacks.canary_edge import CanaryEdge
 from graphveil.evidence.audit import Claim
 from graphveil.evidence.bounds import finding
 from graphveil.evidence.game import Game
 from graphveil.planning import Terms, planned
 from graphveil.runtime.engine import Local, using
-from graphveil.runtime.folders import write_whole
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"{'audit':<28} {measured['audit']:6.1f} s   {found}")
     if given.results is not None:
         seconds = {name: round(value, 1) for name, value in measured.items()}
-        write_whole(given.results, {"jobs": given.jobs, "seconds": seconds})
+        making.keep(given.results, {"jobs": given.jobs, "seconds": seconds})
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Rewrite what follows from the parts that are there: `make contribute`, or `python benchmarks/contribute.py`.
 
-    python benchmarks/contribute.py [--without-court] [--jobs 2]
+    python benchmarks/contribute.py [--without-court]
 
 A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says what it is and
 to which family it belongs. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
-`<!-- /methods -->`) and the navigation of mkdocs.yml. The measured tables are filled (method_tables.py),
-pictures are drawn (pictures.py) and, if a case is new or gone, the court is heard again for results/court.json: whole,
-because its cases share one chance of error, which takes minutes.
+`<!-- /methods -->`) and the navigation of mkdocs.yml. If a case is new or gone, or the code of cases or methods is
+another (making.py), the kept courts are heard again: whole, because its cases share one chance of error, which takes
+minutes for each of the three seeds. The measured tables are filled (method_tables.py) and pictures drawn (pictures.py).
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -20,6 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import making
 import method_tables
 import pictures
 from graphveil import discover
@@ -29,6 +30,7 @@ from graphveil.evidence import court
 REPOSITORY = Path(__file__).resolve().parents[1]
 COLUMNS = ("unit", "what it is", "needs", "claim", "published proof")
 """What a page says in short beside its family: the columns of the index."""
+COURTS = ("court", "court-1", "court-2")
 
 _CARD = re.compile(r"^\| in short \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", re.MULTILINE)
 _FACT = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -87,9 +89,15 @@ def navigated(config: str, index: str, known: dict[str, Card], pages: Path) -> s
 
 
 def unheard(kept: Path) -> list[str]:
-    """Cases that are new or gone since the kept court was held."""
+    """Cases that are new or gone since the kept court was held, or why all are to be heard again."""
     held = {ruling["name"] for ruling in json.loads(kept.read_text(encoding="utf-8"))["rulings"]}
     return sorted(held ^ {case.name for case in court.cases()})
+
+
+def hear(name: str) -> None:
+    """Hold a kept court again, and note what made it."""
+    subprocess.run([sys.executable, "-m", *making.MADE[name].command.split()], cwd=REPOSITORY, check=True)
+    making.note(making.RESULTS / f"{name}.json")
 
 
 def made(root: Path) -> dict[Path, str]:
@@ -104,21 +112,19 @@ def made(root: Path) -> dict[Path, str]:
 def main() -> None:
     """Rewrite what has changed and name it."""
     parser = argparse.ArgumentParser(description="Rewrite what follows from the parts that are there.")
-    parser.add_argument("--without-court", action="store_true", help="leave results/court.json as it is")
-    parser.add_argument("--jobs", default="2", help="processes that hear the court")
+    parser.add_argument("--without-court", action="store_true", help="leave the kept courts as they are")
     asked = parser.parse_args()
     for file, text in made(REPOSITORY).items():
         if file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
             print(file.relative_to(REPOSITORY))
+    for name in COURTS:
+        if why := unheard(making.RESULTS / f"{name}.json"):
+            print(f"{name}: {', '.join(why)}: {making.MADE[name].command}", flush=True)
+            if not asked.without_court:
+                hear(name)
     method_tables.main()
     pictures.main()
-    kept = REPOSITORY / "results" / "court.json"
-    if cases := unheard(kept):
-        command = ["graphveil", "court", "--jobs", asked.jobs, "--json", str(kept.relative_to(REPOSITORY))]
-        print(f"{command[-1]}: {', '.join(cases)}: {' '.join(command)}", flush=True)
-        if not asked.without_court:
-            subprocess.run([sys.executable, "-m", *command], cwd=REPOSITORY, check=True)
 
 
 if __name__ == "__main__":

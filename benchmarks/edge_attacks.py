@@ -8,8 +8,8 @@
     python benchmarks/edge_attacks.py --show --results results/edge-attacks.json --page docs/attacks.md
 
 Every run has a file of its own, written when it is done; what is there, or in `results/edge-attacks.json`, is not run
-again. Each AUC is to be read beside the floors: the similarity of public features, and LPA against `mlp`, which never
-reads an edge. The last command keeps all that is done.
+again while the code is the same (making.py). Each AUC is to be read beside the floors: the similarity of public
+features, and LPA against `mlp`, which never reads an edge. The last command keeps all that is done.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 import graphveil as gv
+import making
 from graphveil.core import Reading, Unit
 from graphveil.evidence.attacks.feature_similarity import FeatureSimilarity
 from graphveil.evidence.attacks.linkteller import LinkTeller
@@ -78,7 +80,7 @@ RANKS = (10, 20, 50, 100, 200)
 FIGURE_11_EPSILONS = (0.1, 1.0, 10.0)
 """Figure 11, with three of its five epsilons, on Cora: the paper speaks of three datasets and names this one."""
 
-KEPT = Path("results/edge-attacks.json")
+NAME = "edge-attacks"
 PARTS = ("table 4", "figure 7", "figure 10", "figure 11")
 DATASETS = tuple(dict.fromkeys([*TABLE_4, *FIGURE_7, "twitch-es"]))
 SEEDS = (0, 1, 2)
@@ -215,13 +217,20 @@ def key_of(run: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(run[name]) for name in ("part", "dataset", "method", "epsilon", "seed"))
 
 
-def unpack(kept: Path, folder: Path) -> None:
+def unpack(runs: list[dict[str, Any]], folder: Path) -> None:
     """A file for every run that is kept and has none."""
-    held = {key_of(run): run for run in json.loads(kept.read_text())} if kept.exists() else {}
+    held = {key_of(run): run for run in runs}
     folder.mkdir(parents=True, exist_ok=True)
     for cell in cells(list(DATASETS), list(SEEDS), False):
         if cell.key in held and not (folder / cell.file).exists():
             write_whole(folder / cell.file, held[cell.key])
+
+
+def again(run: dict[str, Any]) -> dict[str, Any]:
+    """A kept run, made anew."""
+    [cell] = [cell for cell in cells(list(DATASETS), [run["seed"]], False) if cell.key == key_of(run)]
+    with TemporaryDirectory() as folder:
+        return measure(Path(folder), cell)
 
 
 def share_of(wanted: list[Item], share: str) -> list[Item]:
@@ -429,11 +438,12 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="Run nothing: show what is done.")
     parser.add_argument("--share", default="1/1", help="Run the k-th of n parts alone, for K/N.")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(".bench/edge-attacks"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--results", type=Path, help="Write all runs that are done there, as JSON.")
     parser.add_argument("--page", type=Path, help="Write the tables of all runs into the marks of this page.")
     given = parser.parse_args()
-    unpack(KEPT, given.out)
+    given.out = given.out or making.folder_of(NAME)
+    unpack(making.runs_of(NAME), given.out)
     wanted = cells(["cora"], [0], True) if given.quick else cells(given.datasets, given.seeds, False)
     wanted = share_of([cell for cell in wanted if cell.part in given.parts], given.share)
     if given.show:
@@ -443,9 +453,9 @@ def main() -> None:
     # Of all, so that a part does not replace the whole.
     every = [measure(given.out, cell) for cell in done(given.out, cells(list(DATASETS), list(SEEDS), False))]
     if given.results:
-        write_whole(given.results, sorted(every, key=key_of))
+        making.keep(given.results, sorted(every, key=key_of))
     if given.page:
-        fill(given.page, "edge-attacks", tables(summary(every)))
+        fill(given.page, NAME, tables(summary(every)))
     print("\n\n".join(tables(summary([found[place] for place in range(len(wanted))])).values()))
 
 

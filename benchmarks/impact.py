@@ -9,13 +9,13 @@ the others; the distance of the two full gradients, mean and standard deviation 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from pathlib import Path
 
 import numpy as np
 import torch
 
+import making
 from graphveil.graph.arcs import Csr
 from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits_at_rows, start
 from graphveil.sampling.subgraphs import Subgraphs
@@ -69,7 +69,7 @@ def main() -> None:
             f"{share:5.1f}" + "".join(f"{line[kind]:10.4f} ± {line[f'{kind} std']:.4f}" for kind in KINDS), flush=True
         )
     if out:
-        out.write_text(json.dumps(rows, indent=1) + "\n")
+        making.keep(out, rows)
 
 
 if __name__ == "__main__":

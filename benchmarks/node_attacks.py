@@ -20,7 +20,7 @@ Private and public nodes are not alike in the published splits. `control`: attac
 model of the private nodes and on a model of other nodes, which cannot tell and shows what the graphs alone give away.
 
 Every cell has a file of its own, written when it is done; what is there, or in `results/node-attacks.json`, is not run
-again. The last command but one keeps all that is done.
+again while the code is the same (making.py). The last command but one keeps all that is done.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 import graphveil as gv
+import making
 from edge_attacks import fill, line, share_of
 from graphveil.bench.runner import write_whole
 from graphveil.core import Reading, Unit
@@ -52,7 +54,7 @@ from graphveil.graph.graph import Graph
 from graphveil.methods.bases.method import Method
 from graphveil.runtime.engine import Local, one_thread
 
-KEPT = Path("results/node-attacks.json")
+NAME = "node-attacks"
 EPSILONS = (math.inf, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 PRINTED: dict[str, tuple[float, ...]] = {
     "facebook": (0.567, 0.587, 0.587, 0.587, 0.583, 0.587, 0.588),
@@ -220,14 +222,25 @@ def cells(given: argparse.Namespace) -> list[Cell]:
     return found
 
 
-def unpack(kept: Path, folder: Path) -> None:
+def unpack(runs: list[dict[str, Any]], folder: Path) -> None:
     """A file for every run that is kept and has none."""
     folder.mkdir(parents=True, exist_ok=True)
-    for run in json.loads(kept.read_text()) if kept.exists() else []:
-        said = {name: run[name] for name in ("part", "dataset", "row", "seed", "lira")}
-        place = Cell(**said, epsilon=float(run["epsilon"])).place(folder)
+    for run in runs:
+        place = cell_of(run).place(folder)
         if not place.exists():
             write_whole(place, run)
+
+
+def cell_of(run: dict[str, Any]) -> Cell:
+    """Which cell a record is of."""
+    said = {name: run[name] for name in ("part", "dataset", "row", "seed", "lira")}
+    return Cell(**said, epsilon=float(run["epsilon"]))
+
+
+def again(run: dict[str, Any]) -> dict[str, Any]:
+    """A kept run, made anew."""
+    with TemporaryDirectory() as folder:
+        return measure(Path(folder), cell_of(run))
 
 
 def spread(values: list[float]) -> str:
@@ -301,13 +314,14 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="what is there already, without running anything")
     parser.add_argument("--share", default="1/1", help="run the k-th of n parts alone, for K/N")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(".bench/node-attacks"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     parser.add_argument("--page", type=Path, help="write the tables into the marks of this page")
     given = parser.parse_args()
     if given.quick:
         given.datasets, given.seeds, given.lira, given.epsilons = ["cora", "credit"], [0], [], [math.inf, 1.0]
-    unpack(KEPT, given.out)
+    given.out = given.out or making.folder_of(NAME)
+    unpack(making.runs_of(NAME), given.out)
     wanted = share_of(cells(given), given.share)
     wanted = [cell for cell in wanted if not given.report or cell.place(given.out).exists()]
     found = {}
@@ -321,9 +335,9 @@ def main() -> None:
     made = tables(results)
     print("\n\n".join(made.values()))
     if given.json:
-        write_whole(given.json, results)
+        making.keep(given.json, results)
     if given.page:
-        fill(given.page, "node-attacks", made)
+        fill(given.page, NAME, made)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from torch.nn.functional import cross_entropy, dropout, elu
 from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGEConv
 
 import graphveil as gv
+import making
 from engine import NODES, Step, seconds, stars
 from graphveil.bench import revisions
 from graphveil.bench.kept import KeptLine
@@ -361,7 +362,7 @@ def main() -> None:
         return
     rows = speed(given.rounds) if given.what == "speed" else merged(given)
     if given.results:
-        write_whole(given.results, plain(rows))
+        making.keep(given.results, plain(rows))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -37,7 +38,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 import graphveil as gv
-from graphveil.bench.runner import write_whole
+import making
 from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.graph.arcs import Csr, Ids
 from graphveil.graph.graph import Graph
@@ -203,23 +204,30 @@ def show(results: list[dict[str, Any]]) -> None:
                 print(f"    {strength:<6}  {bounds}  {spread([cell['accuracy'] for cell in cells])}")
 
 
+def again(run: dict[str, Any]) -> dict[str, Any]:
+    """A kept run, made anew."""
+    with TemporaryDirectory() as folder:
+        return measure((Path(folder), run["queries"], "knnrem" in run), (run["dataset"], run["seed"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", default=["computers", "credit", "rutgers89"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(".bench/privgnn-baselines"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--knnrem", action="store_true", help="KNNREM too: 1,000 networks for every seed")
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
+    given.out = given.out or making.folder_of("privgnn-baselines")
     items = sorted((dataset, seed) for dataset in given.datasets for seed in given.seeds)
     with one_thread():
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries, given.knnrem), items))
     results = [found[place] for place in range(len(items))]
     show(results)
     if given.json:
-        write_whole(given.json, results)
+        making.keep(given.json, results)
 
 
 if __name__ == "__main__":

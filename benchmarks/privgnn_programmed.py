@@ -30,6 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 import graphveil as gv
+import making
 from edge_attacks import fill, line, share_of
-from graphveil.bench.runner import write_whole
 from graphveil.core import Adjacency, Floats, Reading
 from graphveil.evidence.bounds import Scores, rank_test
 from graphveil.graph.arcs import Csr, Ids
@@ -57,6 +58,7 @@ DELTA, CONFIDENCE = 1e-3, 0.99
 RATE, NEIGHBOURS, HIDDEN = 0.3, 750, 64
 TURN, RESTARTS = 50, 20
 SIZES = Public.blank(2500, 767, 10, num_train=2500)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KINDS = ("logarithms", "probabilities")
 Mean = Callable[[Tensor], Tensor]
 """[t, n, h] -> what each node hears in the mean, [t, n, h]."""
@@ -402,6 +404,13 @@ def audit(runs: int, numbers: list[int]) -> list[dict[str, Any]]:
     return rows
 
 
+def again(run: dict[str, Any]) -> dict[str, Any]:
+    """A kept run, made anew."""
+    with TemporaryDirectory() as folder:
+        said = (run[name] for name in ("dataset", "networks", "seed", "queries"))
+        return measure(Path(folder), *said, "1/1", DEVICE)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["accuracy", "audit"])
@@ -413,14 +422,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=25_000, help="of the audit, in either world")
     parser.add_argument("--numbers", type=int, nargs="+", default=[1, 1000], help="of queries in the audit")
     parser.add_argument("--quick", action="store_true", help="20 queries, 20 epochs; an audit of 2,000 runs")
-    parser.add_argument("--out", type=Path, default=Path(".bench/privgnn-programmed"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, help="write what was found there")
     parser.add_argument("--page", type=Path, help="write the tables into the marks of this page")
     given = parser.parse_args()
+    given.out = given.out or making.folder_of("privgnn-programmed")
     if given.quick:
         given.seeds, given.queries, given.networks = [0], 20, ["quick"]
         given.runs, given.numbers = 2_000, [1, 100]
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     held: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     with one_thread():
         if given.what == "audit":
@@ -428,12 +437,12 @@ def main() -> None:
         else:
             cells = [(name, seed) for name in given.networks for seed in given.seeds]
             runs = [
-                measure(given.out, given.dataset, name, seed, given.queries, given.share, device)
+                measure(given.out, given.dataset, name, seed, given.queries, given.share, DEVICE)
                 for name, seed in cells
             ]
             held["accuracy"] = [run for run in runs if run]
     if given.json:
-        write_whole(given.json, held)
+        making.keep(given.json, held)
     if given.page:
         fill(given.page, "privgnn-programmed", tables(held))
     print("\n\n".join(tables(held).values()))

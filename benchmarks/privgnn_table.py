@@ -16,6 +16,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from unittest.mock import patch
 
@@ -23,6 +24,7 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
+import making
 from graphveil.bench.runner import write_whole
 from graphveil.graph.arcs import Ids
 from graphveil.graph.graph import Graph
@@ -152,21 +154,28 @@ def show(results: list[dict[str, Any]]) -> None:
             print(f"{epsilon:<16}  {spread([run['sound'][str(epsilon)]['accuracy'] for run in runs])}")
 
 
+def again(run: dict[str, Any]) -> dict[str, Any]:
+    """A kept run, made anew."""
+    with TemporaryDirectory() as folder:
+        return measure((Path(folder), run["queries"]), (run["dataset"], run["seed"]))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", default=["computers", "rutgers89", "credit"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path(".bench/privgnn-table"))
+    parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
+    given.out = given.out or making.folder_of("privgnn-table")
     items = [(dataset, seed) for dataset in given.datasets for seed in given.seeds]
     with one_thread():
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries), items))
     results = sorted(found.values(), key=lambda run: (run["dataset"], run["seed"]))
     if given.json:
-        write_whole(given.json, results)
+        making.keep(given.json, results)
     show(results)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 import graphveil as gv
+import making
 from graphveil.core import Floats
 from graphveil.evidence.cases.eclipse_vectors import EclipseVectors
 from graphveil.evidence.game import Pair
@@ -34,7 +35,6 @@ from graphveil.graph.graph import Graph
 from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.low_rank import largest_pairs
 from graphveil.runtime.engine import one_thread
-from graphveil.runtime.folders import write_whole
 
 DATASETS = ("chameleon-undirected", "facebook", "cora", "citeseer", "pubmed")
 """Chameleon is figure 2, Facebook page-page figure 12."""
@@ -214,7 +214,7 @@ def main() -> None:
     for rows in found:
         table(rows)
     if given.json:
-        write_whole(given.json, [row for rows in found for row in rows])
+        making.keep(given.json, [row for rows in found for row in rows])
 
 
 if __name__ == "__main__":

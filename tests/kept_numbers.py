@@ -29,7 +29,7 @@ def leaves(held: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def means(held: Any) -> Iterator[float]:
-    """Where every entry of a list is of one seed: the means of entries that share all their words."""
+    """Where every entry of a list is of one seed: the means of entries that share all their words and epsilon."""
     if isinstance(held, dict):
         for part in held.values():
             yield from means(part)
@@ -37,7 +37,8 @@ def means(held: Any) -> Iterator[float]:
         return
     groups: dict[Any, list[float]] = defaultdict(list)
     for row in held:
-        words = tuple(sorted((key, str(value)) for key, value in row.items() if isinstance(value, str)))
+        told = {key: value for key, value in row.items() if isinstance(value, str) or key == "epsilon"}
+        words = tuple(sorted((key, str(value)) for key, value in told.items()))
         for path, value in leaves({**row, "seed": None}):
             groups[words, path].append(value)
     yield from (statistics.fmean(values) for values in groups.values())

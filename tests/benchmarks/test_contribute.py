@@ -88,7 +88,7 @@ def test_a_method_is_one_file_and_one_page(copy: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     after = digests(copy)
     assert {name for name in after if after[name] != by_hand.get(name)} == {"docs/methods/index.md", "mkdocs.yml"}
-    assert "results/court.json: newcomer-edge" in done.stdout, "of the court it says what it did not do"
+    assert "court: newcomer-edge" in done.stdout, "of the court it says what it did not do"
 
     checks = "navigation or units or links or named or has_a_page or measured_tables"
     tested = ran(copy, "-m", "pytest", "tests/test_docs.py", "-p", "no:cacheprovider", "-k", checks)
@@ -96,8 +96,9 @@ def test_a_method_is_one_file_and_one_page(copy: Path) -> None:
     assert digests(copy) == after
 
 
-def test_the_checkout_needs_no_rewriting_of_the_court() -> None:
-    assert contribute.unheard(REPOSITORY / "results" / "court.json") == []
+@pytest.mark.parametrize("name", contribute.COURTS)
+def test_the_checkout_needs_no_rewriting_of_the_court(name: str) -> None:
+    assert contribute.unheard(REPOSITORY / "results" / f"{name}.json") == []
 
 
 def test_a_court_that_lacks_a_case_is_heard_again(tmp_path: Path) -> None:

@@ -52,11 +52,10 @@ def test_what_is_there_is_not_run_again_and_is_shown(tmp_path: Path) -> None:
 def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
     cell = Cell("figure 10", "twitch-es", "mlp", gv.methods.Mlp(), math.inf, 0, there="twitch-de")
     run = {"part": "figure 10", "dataset": "twitch-es -> twitch-de", "method": "mlp", "epsilon": "inf", "seed": 0}
-    edge_attacks.write_whole(tmp_path / "kept.json", [run])
-    edge_attacks.unpack(tmp_path / "kept.json", tmp_path / "runs")
+    edge_attacks.unpack([run], tmp_path / "runs")
     assert cell.key == edge_attacks.key_of(run)
     assert edge_attacks.measure(tmp_path / "runs", cell) == run
-    edge_attacks.unpack(tmp_path / "missing.json", tmp_path / "none")
+    edge_attacks.unpack([], tmp_path / "none")
     assert not list((tmp_path / "none").iterdir())
 
 

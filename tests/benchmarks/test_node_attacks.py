@@ -46,6 +46,5 @@ def test_what_is_there_is_not_run_again(tmp_path: Path) -> None:
 def test_kept_runs_are_not_run_again(tmp_path: Path) -> None:
     cell = Cell("table4", "cora", "gcn", math.inf, 1, lira=True)
     run = {"part": "table4", "dataset": "cora", "row": "gcn", "epsilon": "inf", "seed": 1, "lira": True, "attacks": {}}
-    (tmp_path / "kept.json").write_text(json.dumps([run]))
-    unpack(tmp_path / "kept.json", tmp_path / "runs")
+    unpack([run], tmp_path / "runs")
     assert measure(tmp_path / "runs", cell) == run

@@ -6,6 +6,7 @@ shown (`current`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -138,6 +139,17 @@ def load(file: Path) -> list[KeptLine]:
 def lines_of(held: Any) -> list[KeptLine]:
     """The lines that a file holds, stale ones without their scores."""
     return [line.current for line in LINES.validate_python(held)]
+
+
+def why_stale(file: Path) -> str:
+    """Why a kept file that is no table is not shown, by what is noted of it in history/made_by.json; empty if it is."""
+    notes = file.parent / "history" / "made_by.json"
+    said = read_json(notes).get(file.stem) if notes.exists() else None
+    if said is None:
+        return ""
+    if hashlib.sha256(file.read_bytes()).hexdigest() != said["content"]:
+        return "changed since it was noted what made it; run it again"
+    return f"made by {said['made_by']}; run it again" if revisions.stale(said["made_by"]) else ""
 
 
 def read_json(file: Path) -> Any:

@@ -154,10 +154,10 @@ def closure(*modules: str) -> set[str]:
 def _named(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("graphveil"):
+    elif isinstance(node, ast.ImportFrom) and node.module:
         for alias in node.names:
             inner = f"{node.module}.{alias.name}"
-            yield inner if _ours(inner) else node.module
+            yield inner if node.module.startswith("graphveil") and _ours(inner) else node.module
 
 
 @cache
@@ -188,8 +188,13 @@ def code(file: Path) -> str:
     return _read(file).code
 
 
+def imports(file: Path) -> tuple[str, ...]:
+    """The modules that a file imports, at its top or inside of a function."""
+    return _read(file).imports
+
+
 class _Read(NamedTuple):
-    """What counts of a file: the modules of ours that it imports, at its top or inside of a function, and its code."""
+    """What counts of a file: the modules that it imports, and its code."""
 
     imports: tuple[str, ...]
     code: str

@@ -32,12 +32,17 @@ def leaves(held: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
         yield path, float(held)
 
 
+def by_seed(held: Any) -> bool:
+    """Whether this is a list whose entries are of one seed each."""
+    return isinstance(held, list) and bool(held) and all(isinstance(row, dict) and "seed" in row for row in held)
+
+
 def groups(held: Any) -> Iterator[list[float]]:
     """Where every entry of a list is of one seed: the numbers of entries that share all their words and epsilon."""
     if isinstance(held, dict):
         for part in held.values():
             yield from groups(part)
-    if not (isinstance(held, list) and held and all(isinstance(row, dict) and "seed" in row for row in held)):
+    if not by_seed(held):
         return
     found: dict[Any, list[float]] = defaultdict(list)
     for row in held:
@@ -46,6 +51,20 @@ def groups(held: Any) -> Iterator[list[float]]:
         for path, value in leaves({**row, "seed": None}):
             found[words, path].append(value)
     yield from found.values()
+
+
+def scores(held: Any) -> Iterator[float]:
+    """Every number of a file; where entries are of one seed each, the means over seeds alone."""
+    if by_seed(held):
+        yield from map(statistics.fmean, groups(held))
+    elif isinstance(held, list) and held and isinstance(held[0], dict):
+        for row in held:
+            yield from scores(row)
+    elif isinstance(held, dict) and any(map(by_seed, held.values())):
+        for part in held.values():
+            yield from scores(part)
+    else:
+        yield from (value for _, value in leaves(held))
 
 
 def spreads(held: Any) -> Iterator[float]:
@@ -63,9 +82,9 @@ def spreads(held: Any) -> Iterator[float]:
 
 
 def forms(values: Iterable[float]) -> frozenset[str]:
-    """Numbers as they are and in per cent, with one to four decimals."""
-    both = (form for value in values for form in (value, 100 * value))
-    return frozenset(f"{abs(form):.{digits}f}" for form in both for digits in (1, 2, 3, 4))
+    """Numbers as they are and in per cent, with one to four decimals; halves of the last one rounded either way."""
+    both = (abs(form) for value in values for form in (value, 100 * value))
+    return frozenset(f"{form + tie:.{digits}f}" for form in both for digits in (1, 2, 3, 4) for tie in (-1e-9, 1e-9))
 
 
 @cache
@@ -74,10 +93,10 @@ def read(name: str) -> Any:
 
 
 def labels(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The words of an entry by field, with `epsilon 4` for that number; what made it tells no entries apart."""
+    """The words of an entry by field, with `epsilon 4` and `seed 0`; what made it tells no entries apart."""
     for key, value in row.items():
-        if key == "epsilon":
-            yield key, f"epsilon {float(value):g}"
+        if key in ("epsilon", "seed"):
+            yield key, f"{key} {float(value):g}"
         elif isinstance(value, str) and key not in ("made_by", "data", "audit", "source", "failure"):
             yield key, value
 
@@ -125,9 +144,8 @@ def narrowed(name: str, words: frozenset[str]) -> Any:
 
 @cache
 def printed(name: str, words: frozenset[str] = frozenset()) -> frozenset[str]:
-    """All forms of the numbers of a kept file, and of their means over seeds."""
-    held = narrowed(name, words)
-    return forms([*(value for _, value in leaves(held)), *map(statistics.fmean, groups(held))])
+    """All forms of the numbers of a kept file, or of their means over seeds."""
+    return forms(scores(narrowed(name, words)))
 
 
 @cache

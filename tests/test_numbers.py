@@ -27,7 +27,7 @@ import pytest
 from typer.main import get_command
 
 from graphveil.cli import app
-from kept_numbers import begins, decimals, forms, printed, printed_spreads, told, vocabulary
+from kept_numbers import begins, decimals, forms, printed, printed_spreads, read, told, vocabulary
 
 REPOSITORY = Path(__file__).parents[1]
 ELSEWHERE = {"tables.md"}
@@ -37,6 +37,8 @@ PAGES = [
     REPOSITORY / "README.md",
     *(page for page in sorted((REPOSITORY / "docs").rglob("*.md")) if page.name not in ELSEWHERE | PENDING),
 ]
+FILLED = re.compile(r"<!-- (?P<end>/?)(?:results|measured|methods|edge-attacks|node-attacks|privgnn-programmed)\b")
+"""Blocks that scripts fill, which other tests compare with what they are filled from."""
 SAID = re.compile(r"measured once|not kept", re.IGNORECASE)
 """What a reader must see where a number is `once`."""
 
@@ -63,8 +65,8 @@ def sections(page: Path) -> Iterator[Section]:
         elif mark or line.startswith("#"):
             yield section
             section = Section(tuple(mark[1].split("; ")) if mark else (), [])
-        elif line.startswith("<!--"):
-            filled = not line.startswith("<!-- /")
+        elif block := FILLED.match(line):
+            filled = not block["end"]
         elif not filled and not line.startswith("    "):
             section.lines.append((number, line))
     yield section
@@ -91,7 +93,7 @@ def has(source: str, number: str, spread: bool = False, line: str = "") -> bool:
         return number in standing(kind)
     name, words = kind.removeprefix("results/"), set(filter(None, chosen.split(" + ")))
     if line.startswith("|"):
-        words |= {cell.strip(" *`").lower() for cell in line.split("|")} & words_of(name)
+        words |= {part.strip(" *`").lower() for part in [*line.split("|"), *re.split("[|:,]", line)]} & words_of(name)
     return number in (printed_spreads if spread else printed)(name, frozenset(words))
 
 
@@ -150,3 +152,24 @@ def check_difference(term: str, sources: tuple[str, ...]) -> None:
     others = [source for source in sources if source != "formula" and not source.startswith("once")]
     for number in (more, less):
         assert any(has(source, number) for source in others), f"{term}: {number} is in no source"
+
+
+def test_what_is_wrong_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A\n\n0.1 `0.2` Python 3.11\n\n<!-- numbers: formula; given 0.4 -->\n\n0.3\n\n## B\n\n0.4 ± 0.5.\n\n"
+        "<!-- results/edge.json: gap -->\n0.6\n<!-- /results -->\n0.7\n"
+    )
+    found = [(section.sources, section.numbers()) for section in sections(page) if section.numbers()]
+    assert found == [((), ["0.1"]), (("formula", "given 0.4"), ["0.3"]), ((), ["0.4", "0.5", "0.7"])]
+    assert list(told("0.4 ± 0.5.")) == [("0.4", False), ("0.5", True)]
+    rows = [row for row in read("selection.json") if row["method"] == "gap" and row["epsilon"] == 2]
+    [score], source = {f"{100 * row['test']:.2f}" for row in rows}, "results/selection.json: gap + epsilon 2"
+    assert has(source, score)
+    assert not has(source, score, spread=True)
+    assert not has(source, f"{float(score) + 0.01:.2f}")
+    assert not has("results/selection.json: dpsgd", score)
+    assert not exists("graphveil nothing")
+    assert not exists("benchmarks/nothing.py")
+    with pytest.raises(AssertionError):
+        check_difference("0.5-0.3=0.4", ("given 0.5 0.3",))

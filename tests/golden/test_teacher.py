@@ -95,16 +95,24 @@ def test_ten_classes_cost_less_than_two(kind: type[LaplaceMax | NoisyMax], stren
     assert found < 0.5 * spent(PoissonCurve(PureCurve(kind(1 / strength, 10).epsilon()), 0.3), 1000, 1e-4)
 
 
-SOUND = [(0.1, 1.64, 1.45), (0.2, 3.8, 3.3), (0.4, 9.66, 8.15), (0.8, 29.1, 23.3), (1.0, 43.8, 34.4)]
+OURS = {
+    (500, "laplace", Reading.PUBLISHED, 1e-3): (2.67, 5.69, 13.16, 31.11, 44.07),
+    (500, "laplace", Reading.PUBLISHED, 1e-4): (3.05, 6.46, 14.31, 33.41, 46.37),
+    (500, "laplace", Reading.SOUND, 1e-4): (1.11, 2.55, 6.30, 18.18, 26.88),
+    (500, "gumbel", Reading.SOUND, 1e-4): (0.98, 2.22, 5.35, 14.70, 21.36),
+    (1000, "laplace", Reading.PUBLISHED, 1e-3): (3.91, 8.54, 19.81, 55.31, 81.23),
+    (1000, "laplace", Reading.PUBLISHED, 1e-4): (4.45, 9.69, 22.12, 57.61, 83.54),
+    (1000, "laplace", Reading.SOUND, 1e-4): (1.64, 3.81, 9.66, 29.10, 43.82),
+    (1000, "gumbel", Reading.SOUND, 1e-4): (1.45, 3.31, 8.15, 23.30, 34.44),
+}
 
 
-@pytest.mark.parametrize(("strength", "laplace", "gumbel"), SOUND)
-def test_sound_table_two(strength: float, laplace: float, gumbel: float) -> None:
+@pytest.mark.parametrize(("queries", "argmax", "reading", "delta"), list(OURS))
+def test_our_table_two(queries: int, argmax: str, reading: Reading, delta: float) -> None:
     """As the page of the method prints it, to the digits printed."""
-    for argmax, epsilon in (("laplace", laplace), ("gumbel", gumbel)):
-        assert accounting.epsilon(teacher(1000, argmax, Reading.SOUND, strength), 1e-4) == pytest.approx(
-            epsilon, rel=1e-2
-        )
+    for strength, epsilon in zip(STRENGTHS, OURS[queries, argmax, reading, delta], strict=True):
+        found = accounting.epsilon(teacher(queries, argmax, reading, strength), delta)
+        assert found == pytest.approx(epsilon, abs=0.00501)
 
 
 # --- Table 2 of the paper. ---

@@ -1,19 +1,24 @@
-"""An audit of a whole stream: `python benchmarks/audit_streams.py [--runs 2000] [--epsilon 2] [--directed] [--broken]`.
+"""An audit of a whole stream, undirected, directed, and of a journal that forgets.
+
+    python benchmarks/audit_streams.py --json results/stream-audit.json
+    python benchmarks/audit_streams.py [--runs 2000] [--epsilon 2]
 
 Two streams of five periods differ in one edge, which arrives in the first, vanishes and comes back. Its ends are
 counted in different periods. The attacker knows everything else, sees what every period tells, and weighs all of it by
-the exact likelihood. The certified lower bound must stay below the claim of one release. With `--broken` the journal
-forgets what was counted, so that the edge counts in every period: the same audit must refute the claim.
+the exact likelihood. The certified lower bound must stay below the claim of one release. The journal that forgets does
+not know what was counted, so that the edge counts in every period: the same audit must refute the claim.
 """
 
 from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
+import making
 from graphveil.evidence.bounds import finding
 from graphveil.evidence.stream_case import Lifetime
 from graphveil.privacy.journal import Journal
@@ -31,12 +36,28 @@ def audit(runs: int, epsilon: float, undirected: bool = True, broken: bool = Fal
     return finding("the whole stream, by exact likelihood", scores, case.claimed(), case.delta)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+STREAMS = {"undirected": {}, "directed": {"undirected": False}, "undirected, the journal forgets": {"broken": True}}
+
+
+def main() -> None:
+    """Print a line for every stream."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--epsilon", type=float, default=2.0)
-    parser.add_argument("--directed", action="store_true")
-    parser.add_argument("--broken", action="store_true")
+    parser.add_argument("--json", type=Path, help="also keep what was found")
     given = parser.parse_args()
-    found = audit(given.runs, given.epsilon, not given.directed, given.broken)
-    print(f"claimed {found.claimed:.4f}, certified above {found.lower:.4f} over {found.runs} runs: {found.verdict}")
+    rows = []
+    for stream, kind in STREAMS.items():
+        found = audit(given.runs, given.epsilon, **kind)
+        print(
+            f"{stream}: claimed {found.claimed:.4f}, certified above {found.lower:.4f} over {found.runs} runs:", end=" "
+        )
+        print(found.verdict, flush=True)
+        said = {"claimed": found.claimed, "certified": found.lower, "runs": found.runs, "verdict": found.verdict}
+        rows.append({"stream": stream, **said})
+    if given.json:
+        making.keep(given.json, rows)
+
+
+if __name__ == "__main__":
+    main()

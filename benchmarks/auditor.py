@@ -1,7 +1,7 @@
 """Calibration of the auditor: certified lower bounds against mechanisms whose epsilon is known.
 
-    python benchmarks/auditor.py                      # 500 mechanisms, a few minutes on one core
-    python benchmarks/auditor.py --mechanisms 100 --seed 7 --json FILE
+    python benchmarks/auditor.py --json results/auditor.json       # 500 mechanisms, a few minutes on one core
+    python benchmarks/auditor.py --mechanisms 100 --seed 7
 
 1. How often a bound at 99 % confidence exceeds the true epsilon, for many mechanisms (at most 1 % may).
 2. How close it comes for the plain Gaussian mechanism with 2,000 runs in each world, and how close any could.
@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
+import making
 from graphveil.core import Adjacency, Curve, Floats, Plan, Reading, Step
 from graphveil.evidence import bounds
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
@@ -270,7 +270,7 @@ def main() -> None:
         "repeated": repeated(chosen.repeats, chosen.seed),
     }
     if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=2) + "\n")
+        making.keep(chosen.json, found)
 
 
 if __name__ == "__main__":

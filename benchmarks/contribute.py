@@ -4,9 +4,10 @@
 
 A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says what it is and
 to which family it belongs. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
-`<!-- /methods -->`) and the navigation of mkdocs.yml. If a case is new or gone, or the code of cases or methods is
-another (making.py), the kept courts are heard again: whole, because its cases share one chance of error, which takes
-minutes for each of the three seeds. The measured tables are filled (method_tables.py) and pictures drawn (pictures.py).
+`<!-- /methods -->`) and the navigation of mkdocs.yml. If the code of some methods is another, their cases are heard
+again in the three kept courts and in what is kept of half of the noise (court_power.py). If a case is new or gone all
+are, because they share one chance of error: some ten minutes on two cores for each of the four files. The measured
+tables are filled (method_tables.py) and pictures drawn (pictures.py).
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -16,9 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import making
 import method_tables
@@ -26,11 +30,14 @@ import pictures
 from graphveil import discover
 from graphveil.bench.table import lined
 from graphveil.evidence import court
+from graphveil.evidence.sound_cases import Upheld
+from graphveil.runtime.folders import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COLUMNS = ("unit", "what it is", "needs", "claim", "published proof")
 """What a page says in short beside its family: the columns of the index."""
-COURTS = ("court", "court-1", "court-2")
+COURTS = ("court", "court-1", "court-2", "court-power")
+"""Kept files with the cases of the court."""
 
 _CARD = re.compile(r"^\| in short \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", re.MULTILINE)
 _FACT = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -88,16 +95,36 @@ def navigated(config: str, index: str, known: dict[str, Card], pages: Path) -> s
     return _PAGES.sub(lines, config, count=1)
 
 
-def unheard(kept: Path) -> list[str]:
-    """Cases that are new or gone since the kept court was held, or why all are to be heard again."""
-    held = {ruling["name"] for ruling in json.loads(kept.read_text(encoding="utf-8"))["rulings"]}
-    return sorted(held ^ {case.name for case in court.cases()})
+def cases_of(held: dict[str, Any]) -> dict[str, Any]:
+    """What a kept file says of every case, by the names of the cases."""
+    return {said.get("name") or said["case"]: said for said in held.get("rulings") or held["cases"]}
 
 
-def hear(name: str) -> None:
-    """Hold a kept court again, and note what made it."""
-    subprocess.run([sys.executable, "-m", *making.MADE[name].command.split()], cwd=REPOSITORY, check=True)
-    making.note(making.RESULTS / f"{name}.json")
+def unheard(name: str) -> list[str]:
+    """The cases of a kept file that are to be heard: all if some are new or gone, or if other code judges them."""
+    known = {case.name: case for case in court.cases() if name != "court-power" or isinstance(case, Upheld)}
+    file = making.RESULTS / f"{name}.json"
+    held = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}
+    others = making.heard_elsewise(name)
+    if cases_of(held).keys() != known.keys() or len(making.stale(name)) > bool(others):
+        return list(known)
+    return [case for case in known if making.heard_for(known[case]) in others]
+
+
+def hear(name: str, cases: list[str]) -> None:
+    """Hear cases of a kept file again, in the place of what is kept of them, and note what made it."""
+    file = making.RESULTS / f"{name}.json"
+    with tempfile.TemporaryDirectory() as folder:
+        words = shlex.split(making.MADE[name].command.replace(f"results/{file.name}", f"{folder}/{file.name}"))
+        words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", words[0]]
+        subprocess.run([*words, "--only", ",".join(cases)], cwd=REPOSITORY, check=True)
+        found = json.loads((Path(folder) / file.name).read_text(encoding="utf-8"))
+    part = "cases" if "cases" in found else "rulings"
+    kept = cases_of(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+    every = {**kept, **cases_of(found)}
+    order = [case.name for case in court.cases() if case.name in every]
+    write_whole(file, {**found, part: [every[case] for case in order]})
+    making.note(file)
 
 
 def made(root: Path) -> dict[Path, str]:
@@ -119,10 +146,10 @@ def main() -> None:
             file.write_text(text, encoding="utf-8")
             print(file.relative_to(REPOSITORY))
     for name in COURTS:
-        if why := unheard(making.RESULTS / f"{name}.json"):
-            print(f"{name}: {', '.join(why)}: {making.MADE[name].command}", flush=True)
+        if cases := unheard(name):
+            print(f"{name}: to hear again: {', '.join(cases)}", flush=True)
             if not asked.without_court:
-                hear(name)
+                hear(name, cases)
     method_tables.main()
     pictures.main()
 

@@ -1,21 +1,29 @@
 """`dpsgd` beside the largest class and beside its old default (learning_rate = 64): is the floor a floor?
 
-Run: python benchmarks/floors.py [--graphs NAME ...] [--epsilons E ...] [--seeds S ...] [--unit node]
+    python benchmarks/floors.py --jobs 2 --json results/floors.json
+    python benchmarks/floors.py [--graphs NAME ...] [--epsilons E ...] [--seeds S ...] [--unit node]
+
 Prints a Markdown table: accuracy in per cent on test nodes, mean over seeds; the last number of a cell is the old
 default. Made-up graphs have no edges, since the method reads none: two unequal classes, sixty classes, ten features,
-and features that say nothing. Real ones need GRAPHVEIL_DATA.
+and features that say nothing. Real ones need GRAPHVEIL_DATA. `--json` keeps every run.
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 import graphveil as gv
+import making
 from graphveil.graph.graph import Graph
+from graphveil.runtime.engine import Local, one_thread
 
 REAL = ("rutgers89", "twitch-de", "chameleon-undirected", "cora", "pubmed", "photo", "facebook")
 SHAPES: dict[str, tuple[list[float], int, float]] = {
@@ -39,34 +47,52 @@ def made_up(name: str, seed: int, nodes: int = 4000) -> Graph:
     return Graph.from_pyg(Data(x, torch.zeros(2, 0, dtype=torch.int64), y=y), undirected=True, name=name)
 
 
-def scores(name: str, epsilon: float, seed: int, unit: str) -> list[float]:
-    """Test accuracy of the largest training class, of the default, and of the old one, in per cent."""
+def scored(unit: str, case: tuple[str, float, int]) -> dict[str, Any]:
+    """Test accuracy of the largest training class, of the default, and of the old one."""
+    name, epsilon, seed = case
     graph = (made_up(name, seed) if name in SHAPES else gv.datasets.load(name)).random_split(seed=seed)
     largest = int(torch.bincount(graph.y[graph.train].clamp(min=0)).argmax())
-    found = [float((graph.y[graph.test] == largest).double().mean())]
-    for method in (gv.methods.DpSgd(), gv.methods.DpSgd(learning_rate=64.0)):
+    found = {"largest class": float((graph.y[graph.test] == largest).double().mean())}
+    for label, method in (("default", gv.methods.DpSgd()), ("rate 64", gv.methods.DpSgd(learning_rate=64.0))):
         release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit=unit, seed=seed)
-        found.append(release.evaluate("test")["accuracy"])
-    return [100 * score for score in found]
+        found[label] = release.evaluate("test")["accuracy"]
+    return {"graph": name, "unit": unit, "epsilon": epsilon, "seed": seed, **found}
+
+
+def table(rows: list[dict[str, Any]], graphs: list[str], epsilons: list[float]) -> str:
+    """A row for every graph: the largest class, and the default with the old one in brackets."""
+    lines = [
+        "| graph | largest class | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |",
+        "| --- " * (2 + len(epsilons)) + "|",
+    ]
+    for name in graphs:
+        mine = [row for row in rows if row["graph"] == name]
+        cells = [f"{100 * fmean(row['largest class'] for row in mine):.1f}"]
+        for epsilon in epsilons:
+            here = [row for row in mine if row["epsilon"] == epsilon]
+            new, old = (100 * fmean(row[label] for row in here) for label in ("default", "rate 64"))
+            cells.append(f"{new:.1f} ({old:.1f})")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Print the table line by line."""
+    """Print the table, and keep the runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=[*SHAPES, *REAL])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.5, 1.0, 2.0, 4.0, 8.0])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--unit", default="node", choices=["node", "features", "label"])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    print("| graph | largest class | " + " | ".join(f"ε = {epsilon:g}" for epsilon in given.epsilons) + " |")
-    print("| --- " * (2 + len(given.epsilons)) + "|")
-    for name in given.graphs:
-        cells, largest = [], 0.0
-        for epsilon in given.epsilons:
-            means = torch.tensor([scores(name, epsilon, seed, given.unit) for seed in given.seeds]).mean(dim=0)
-            largest, new, old = means.tolist()
-            cells.append(f"{new:.1f} ({old:.1f})")
-        print(f"| {name} | {largest:.1f} | " + " | ".join(cells) + " |", flush=True)
+    cases = list(product(given.graphs, given.epsilons, given.seeds))
+    with one_thread():
+        found = dict(Local(given.jobs).stream(scored, given.unit, cases))
+    rows = [found[place] for place in range(len(cases))]
+    print(table(rows, given.graphs, given.epsilons))
+    if given.json:
+        making.keep(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Hearsay, cryptographic noise and clipped gradients on one CUDA GPU: equal to the CPU, and how fast.
 
-    python benchmarks/gpu.py [--sizes small middle large] [--out gpu.json] [--folder /tmp/gpu] [--skip-equal]
+    python benchmarks/gpu.py --json results/gpu.json
+    python benchmarks/gpu.py [--sizes small middle large] [--folder /tmp/gpu] [--skip-equal]
 
 Every size: a graph is made on the GPU from a seed (not counted), then `gv.train` with cryptographic noise, the
 certificate and `release.save` are timed, by phases. The first run of every size warms up and is not counted, but for
@@ -22,6 +23,7 @@ from unittest import mock
 import torch
 
 import graphveil as gv
+import making
 from graphveil.bench.record import Stopwatch
 from graphveil.core import Adjacency
 from graphveil.datasets.planted import planted
@@ -101,8 +103,8 @@ def bandwidth() -> float:
 
 def hearsay(size: dict[str, Any], folder: Path, warm: bool) -> dict[str, Any]:
     """Seconds of one certified run by phases, its peak and its scores."""
-    (graph, making) = timed(lambda: planted(**size, seed=1, device="cuda"))
-    print(f"made {graph} in {making:.2f} s, {torch.cuda.max_memory_allocated() / 1e9:.1f} GB at most", flush=True)
+    graph, made = timed(lambda: planted(**size, seed=1, device="cuda"))
+    print(f"made {graph} in {made:.2f} s, {torch.cuda.max_memory_allocated() / 1e9:.1f} GB at most", flush=True)
     asked: dict[str, Any] = {"epsilon": 2, "delta": 1e-9, "unit": "edge", "compute": Compute(device="cuda")}
     seconds: dict[str, float] = {}
 
@@ -124,7 +126,7 @@ def hearsay(size: dict[str, Any], folder: Path, warm: bool) -> dict[str, Any]:
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
-        "making": making,
+        "making": made,
         "total": total,
         "phases": seconds,
         "gpu_peak_gb": watch.gpu_peak_mb / 1e3,
@@ -176,7 +178,7 @@ def equal() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--json", type=Path, help="also keep what was measured")
     parser.add_argument("--folder", type=Path, default=Path("/tmp/graphveil-gpu"))
     parser.add_argument("--skip-equal", action="store_true")
     args = parser.parse_args()
@@ -192,9 +194,9 @@ def main() -> None:
         torch.cuda.reset_peak_memory_stats()
         found["hearsay"][name] = hearsay(SIZES[name], args.folder, warm=name != "large")
         print(name, json.dumps(found["hearsay"][name]), flush=True)
-        if args.out is not None:
-            args.out.write_text(json.dumps(found, indent=1))
     _print(found)
+    if args.json is not None:
+        making.keep(args.json, found)
 
 
 def _print(found: dict[str, Any]) -> None:

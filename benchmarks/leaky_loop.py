@@ -3,8 +3,8 @@
 That loop applies A_hat once more, without noise, after every noisy step, and releases the result. The leak lives in
 this file alone; `caribou` has no such option.
 
-    python benchmarks/leaky_loop.py accuracy [--datasets cora photo] [--seeds 5]
-    python benchmarks/leaky_loop.py audit [--runs 100000] [--claimed 1 8]
+    python benchmarks/leaky_loop.py accuracy --json results/leaky-loop.json [--datasets cora photo] [--seeds 5]
+    python benchmarks/leaky_loop.py audit --json results/leaky-loop-audit.json [--runs 100000] [--claimed 1 8]
 
 `accuracy`: the authors' settings (2 hops, beta 10, alpha_1 1, C_L 0.6, 64 hidden units, 70/10/20 split) at epsilon 1,
 delta 1e-5 with the noise of the printed Theorem 4 (D_min = 1); test accuracy, mean and standard deviation over seeds.
@@ -24,6 +24,8 @@ import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +33,7 @@ from scipy.stats import beta as beta_law
 from torch import Tensor
 
 import graphveil as gv
+import making
 from graphveil.core import Adjacency, Floats, Plan, Reading
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
@@ -103,8 +106,9 @@ def embedding(graph: Graph, seed: int) -> Tensor:
     return unit_rows(predicted(trained(graph, rows, seed).layers[0], rows).relu())
 
 
-def measure(names: list[str], seeds: int) -> None:
-    """Print the table of accuracies."""
+def measure(names: list[str], seeds: int) -> list[dict[str, Any]]:
+    """Print the table of accuracies, and return what it is made of."""
+    rows = []
     act = calibrated(Reading.PUBLISHED)
     print(f"epsilon {EPSILON:g}, delta {DELTA:g}, noise as published {act.std:.4f}; test accuracy in per cent")
     print(f"{'dataset':<10}{'X_0':<12}{'loop':<26}{'head on X_K':>14}{'on [X_0 | X_K]':>18}")
@@ -112,6 +116,7 @@ def measure(names: list[str], seeds: int) -> None:
     for name in names:
         graphs = [gv.datasets.load(name, split="random_80_20", seed=seed) for seed in range(seeds)]
         alone = [accuracy(graph, unit_rows(graph.x), seed) for seed, graph in enumerate(graphs)]
+        rows += kept(name, "features", "no edges", "X_K", alone)
         print(f"{name:<10}{'features':<12}{'no edges':<26}{told(alone):>14}", flush=True)
         for start in ("features", "embedding"):
             encoded = start == "embedding"
@@ -122,7 +127,16 @@ def measure(names: list[str], seeds: int) -> None:
                     last = unit_rows(run(act, NeighbourSums(graph.adj, rows), Seeded(seed)).float())
                     heads[0].append(accuracy(graph, last, seed))
                     heads[1].append(accuracy(graph, torch.cat([rows, last], dim=1), seed))
+                for head, shares in zip(("X_K", "X_0 and X_K"), heads, strict=True):
+                    rows += kept(name, start, title, head, shares)
                 print(f"{name:<10}{start:<12}{title:<26}{told(heads[0]):>14}{told(heads[1]):>18}", flush=True)
+    return rows
+
+
+def kept(name: str, start: str, title: str, head: str, shares: list[float]) -> list[dict[str, Any]]:
+    """A row for every seed."""
+    said = {"dataset": name, "X_0": start, "loop": title, "head": head}
+    return [{**said, "seed": seed, "accuracy": share} for seed, share in enumerate(shares)]
 
 
 def told(shares: list[float]) -> str:
@@ -171,11 +185,12 @@ def canary(copies: int) -> tuple[NeighbourSums, NeighbourSums]:
     return NeighbourSums(graphs[0], rows.repeat(copies, 1)), NeighbourSums(graphs[1], rows.repeat(copies, 1))
 
 
-def audit(runs: int, claimed: list[float]) -> None:
-    """Print certified lower bounds on epsilon for both loops under both calibrations and two scores."""
+def audit(runs: int, claimed: list[float]) -> list[dict[str, Any]]:
+    """Print and return certified lower bounds on epsilon for both loops under both calibrations and two scores."""
     print(f"delta {DELTA:g}; lower bounds on epsilon at {CONFIDENCE:.0%} confidence, {runs} runs in either world")
     print(f"{'claimed':>7}  {'loop':<26}{'noise':<20}{'rows differ':>12}{'direction':>11}  verdict")
     loops: list[tuple[str, Loop]] = [("Algorithm 1 as printed", as_printed), ("with a noiseless hop", leaky)]
+    rows = []
     for epsilon, (title, run), reading in product(claimed, loops, (Reading.PUBLISHED, Reading.SOUND)):
         act = calibrated(reading, epsilon)
         direction = telling_direction(act, *reversed(canary(1)))
@@ -187,6 +202,9 @@ def audit(runs: int, claimed: list[float]) -> None:
         verdict = "refuted" if max(bounds) > epsilon else "not refuted"
         noise = f"{reading.value} {act.std:.4f}"
         print(f"{epsilon:7g}  {title:<26}{noise:<20}{bounds[0]:12.3f}{bounds[1]:11.3f}  {verdict}", flush=True)
+        said = {"epsilon": epsilon, "loop": title, "calibration": reading.value, "noise": act.std, "verdict": verdict}
+        rows.append({**said, "rows differ": bounds[0], "direction": bounds[1]})
+    return rows
 
 
 def main() -> None:
@@ -196,12 +214,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--claimed", type=float, nargs="+", default=[1.0, 8.0])
+    parser.add_argument("--json", type=Path, help="also keep what was found")
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    if asked.what == "accuracy":
-        measure(asked.datasets, asked.seeds)
-    else:
-        audit(asked.runs, asked.claimed)
+    accurate = asked.what == "accuracy"
+    found = measure(asked.datasets, asked.seeds) if accurate else audit(asked.runs, asked.claimed)
+    if asked.json:
+        making.keep(asked.json, found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The largest entries of a low-rank matrix without an n x n matrix: time and peak memory as n grows.
 
-    python benchmarks/low_rank.py [--threads 1] [--sizes 12500 25000 50000 100000]
+    python benchmarks/low_rank.py --json results/low-rank.json [--threads 1] [--sizes 12500 25000 50000 100000]
 
 Prints a Markdown row for each case: random rows of rank 64 with eight edges a node; Facebook page-page through the
 `eclipse` basis (features, rank 64) and as Algorithm 1 prints it (singular, rank 20, with the decomposition). Every case
@@ -11,14 +11,18 @@ it takes no time beside the rest.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import torch
 
 import graphveil as gv
+import making
 from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.basis import Basis, Directions
 from graphveil.nn.features import Scaling
@@ -54,14 +58,14 @@ def singular() -> tuple[str, int, int]:
     return name, graph.num_nodes, found.shape[1]
 
 
-def one(case: str, threads: int) -> str:
-    """A row: what, nodes, edges, wall and CPU seconds, peak memory."""
+def one(case: str, threads: int) -> dict[str, Any]:
+    """What, nodes, edges, wall and CPU seconds, peak memory."""
     torch.set_num_threads(threads)
     wall, cpu = time.perf_counter(), time.process_time()
     name, nodes, edges = {"features": features, "singular": singular}.get(case, lambda: random_rows(int(case)))()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return f"| {name} | {nodes:,} | {edges:,} | {wall:.1f} | {cpu:.1f} | {peak:.2f} GB |"
+    return {"case": name, "nodes": nodes, "edges": edges, "wall": wall, "cpu": cpu, "peak GB": peak}
 
 
 def main() -> None:
@@ -69,15 +73,21 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sizes", type=int, nargs="*", default=[12_500, 25_000, 50_000, 100_000])
     parser.add_argument("--case", help="one case in this process: features, singular or a number of nodes")
+    parser.add_argument("--json", type=Path, help="also keep what was measured")
     asked = parser.parse_args()
     if asked.case:
-        print(one(asked.case, asked.threads))
+        print(json.dumps(one(asked.case, asked.threads)))
         return
+    rows = []
     print("| | nodes | edges | seconds | CPU seconds | peak memory of the process |\n|---|---|---|---|---|---|")
     for case in ["features", "singular", *map(str, asked.sizes)]:
         command = [sys.executable, __file__, "--case", case, "--threads", str(asked.threads)]
-        sys.stdout.write(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        sys.stdout.flush()
+        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        measured = f"{row['wall']:.1f} | {row['cpu']:.1f} | {row['peak GB']:.2f} GB"
+        print(f"| {row['case']} | {row['nodes']:,} | {row['edges']:,} | {measured} |", flush=True)
+        rows.append(row)
+    if asked.json:
+        making.keep(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,12 @@
 Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py). For every other kept
 file made_by.json has the revisions of the methods that it ran, the SHA-256 of its script with all that this takes of
 its own folder and of evidence/, that of the data, and that of the file itself. If one of them is another today, the
-file is stale: `.ci/run` fails, and what is kept is not used instead of new runs.
+file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court plays games, in which
+mechanisms say what their answers tell: no accuracy shows that, so there all of a method's source counts, and not its
+revision alone.
+
+A file is noted by the very command that `MADE` has for it (for another number of jobs, if one likes), and if no source
+was edited while it ran.
 """
 
 from __future__ import annotations
@@ -16,24 +21,40 @@ import argparse
 import hashlib
 import importlib
 import json
-from collections.abc import Iterator
+import math
+import re
+import shlex
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphveil import discover
 from graphveil.bench import revisions, runner
+from graphveil.core import Described
+from graphveil.evidence import court
+from graphveil.evidence.case import Case
+from graphveil.evidence.sound_cases import Upheld
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS, SCRIPTS = REPOSITORY / "results", REPOSITORY / "benchmarks"
 NOTES = RESULTS / "history" / "made_by.json"
-EVIDENCE = REPOSITORY / "src" / "graphveil" / "evidence"
+PACKAGE = REPOSITORY / "src" / "graphveil"
+EVIDENCE = PACKAGE / "evidence"
+JUDGED_BY = {PACKAGE / name for name in ("release/finding.py", "privacy/journal.py", "privacy/period.py")}
+"""What evidence takes of other rooms that belongs to no method."""
 ALIKE = 0.05
 """Attacks are sharp functions of a model: so far another processor has moved an AUC at most, and 38 of 176 at all."""
 
 
+OTHERS = "cases of their own"
+"""Those of the court that are of no method: false claims, and growing graphs."""
+_STARTED = time.time()
 RATES = ("auc", "accuracy", "B1", "B2", "B3")
 """What is compared of a run; rates at small chances of a false alarm hang on a handful of pairs."""
 
@@ -46,22 +67,27 @@ class Made:
     files: tuple[Path, ...]
     methods: tuple[str, ...]
     datasets: tuple[str, ...] = ()
+    hears: bool = False
+    """Whether it hears the cases of the court."""
 
 
-def _script(name: str, words: str, methods: str, datasets: str = "") -> Made:
+def _script(name: str, words: str, methods: str = "", datasets: str = "") -> Made:
     command = f"python benchmarks/{name}.py {words}"
     return Made(command, (SCRIPTS / f"{name}.py",), tuple(methods.split()), tuple(datasets.split()))
 
 
+_COURT = (EVIDENCE / "court.py", *sorted((EVIDENCE / "cases").glob("*.py")))
+"""Cases are found in their folder, so no import names them."""
+
+
 def _court(seed: int, file: str) -> Made:
-    """Cases are found in their folder, so no import names them; every method is heard."""
-    files = (EVIDENCE / "court.py", *sorted((EVIDENCE / "cases").glob("*.py")))
-    return Made(f"graphveil court --jobs 2 --seed {seed} --json results/{file}.json", files, tuple(discover.methods()))
+    return Made(f"graphveil court --jobs 2 --seed {seed} --json results/{file}.json", _COURT, (), hears=True)
 
 
 _EDGES = "cora citeseer chameleon-undirected pubmed facebook photo computers"
 _TWITCH = "twitch-es twitch-de twitch-fr twitch-ru twitch-en twitch-pt"
 _PRIVGNN = "computers rutgers89 credit"
+_FLOORS = "rutgers89 twitch-de chameleon-undirected cora pubmed photo facebook"
 MADE = {
     "edge-attacks": _script(
         "edge_attacks",
@@ -96,12 +122,36 @@ MADE = {
         "privgnn",
         "computers",
     ),
+    "privgnn-audit": _script(
+        "privgnn_programmed", "audit --json results/privgnn-audit.json --page docs/methods/privgnn.md", "privgnn"
+    ),
     "own-networks-speed": _script(
         "own_networks",
         "speed --results results/own-networks-speed.json",
         "drw hearsay heterpoisson ndp privgraph probe",
     ),
     "audit-speed": _script("audit_speed", "--results results/audit-speed.json", "hearsay", "cora"),
+    "floors": _script("floors", "--jobs 2 --json results/floors.json", "dpsgd", _FLOORS),
+    "streams": _script(
+        "streams", "accuracy --jobs 2 --json results/streams.json", "hearsay mlp", "cora photo facebook"
+    ),
+    "stream-audit": _script("audit_streams", "--json results/stream-audit.json", "hearsay"),
+    "leaky-loop": _script("leaky_loop", "accuracy --json results/leaky-loop.json", "caribou", "cora photo"),
+    "leaky-loop-audit": _script("leaky_loop", "audit --json results/leaky-loop-audit.json", "caribou"),
+    "sensitivity-search": _script("sensitivity_search", "--json results/sensitivity-search.json"),
+    "privgnn-rule": _script(
+        "privgnn_rule", "--jobs 2 --json results/privgnn-rule.json", "privgnn", "computers rutgers89"
+    ),
+    "search-noise": _script("selection", "--json results/search-noise.json"),
+    "auditor": _script("auditor", "--json results/auditor.json"),
+    "low-rank": _script("low_rank", "--json results/low-rank.json", "eclipse", "facebook"),
+    "gpu": _script("gpu", "--json results/gpu.json", "hearsay"),
+    "court-power": Made(
+        "python benchmarks/court_power.py --seed 20 --jobs 2 --json results/court-power.json",
+        (SCRIPTS / "court_power.py", *_COURT),
+        (),
+        hears=True,
+    ),
     **{name: _court(seed, name) for seed, name in enumerate(("court", "court-1", "court-2"))},
 }
 """By the name of the file."""
@@ -111,25 +161,68 @@ def key_of(name: str) -> dict[str, Any]:
     """What makes a kept file today; data that are not held here are left out."""
     made = MADE[name]
     data = {each: runner.fingerprint_of(each) for each in made.datasets}
+    methods = sorted(heard().keys() - {OTHERS} if made.hears else made.methods)
     return {
-        "made_by": ", ".join(revisions.made_by(method) for method in sorted(made.methods)),
-        "source": source_of(made),
+        "made_by": ", ".join(map(revisions.made_by, methods)),
+        "source": _digest(sources(made)),
         "data": {each: digest for each, digest in data.items() if digest},
+        **({"heard": heard()} if made.hears else {}),
     }
 
 
-def source_of(made: Made) -> str:
-    """SHA-256 of the code of a script, of its neighbours and of what all these import of evidence/.
+def sources(made: Made) -> set[Path]:
+    """The files of a script, its neighbours, and what all these import of evidence/.
 
-    What methods are made of is not in it: their revisions say that.
+    What methods are made of is not in it: their revisions say that. Where none is run, all is in it that is imported.
     """
-    found: dict[Path, str] = {}
+    found: set[Path] = set()
     waiting = list(made.files)
     while waiting:
         if (file := waiting.pop()) not in found:
-            found[file] = revisions.code(file)
+            found.add(file)
             waiting += _imported(file)
-    said = (f"{file.relative_to(REPOSITORY).as_posix()}\n{found[file]}\n" for file in sorted(found))
+    if not made.methods and not made.hears:
+        found |= _files_of(name for file in found for name in revisions.imports(file))
+    return found
+
+
+@cache
+def heard() -> dict[str, str]:
+    """SHA-256 of all code that the cases of every method run, settings that are methods too; `OTHERS` beside them."""
+    modules: dict[str, set[str]] = defaultdict(set)
+    for case in court.cases():
+        modules[heard_for(case)] |= set(_modules(case))
+    return {name: _digest(_files_of(modules[name])) for name in sorted(modules)}
+
+
+def heard_for(case: Case) -> str:
+    """The method whose claim a case is about."""
+    return case.method.name() if isinstance(case, Upheld) else OTHERS
+
+
+def _modules(case: Case) -> Iterator[str]:
+    """What a case runs: the modules of its method and of methods among its settings, or what its file imports."""
+    if not isinstance(case, Upheld):
+        yield from revisions.imports(Path(sys.modules[type(case).__module__].__file__ or ""))
+        return
+    waiting: list[Any] = [case.method]
+    while waiting:
+        held = waiting.pop()
+        if isinstance(held, Described) and type(held).__module__.startswith("graphveil.methods"):
+            yield type(held).__module__
+            waiting += vars(held).values()
+        waiting += held if isinstance(held, tuple | list) else ()
+
+
+def _files_of(modules: Iterable[str]) -> set[Path]:
+    """Those of the rooms that compute, and of what these import."""
+    names = revisions.closure(*(name for name in modules if name.startswith(revisions.COMPUTES)))
+    files = (PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names)
+    return {file for file in files if file.exists()}
+
+
+def _digest(files: Iterable[Path]) -> str:
+    said = (f"{file.relative_to(REPOSITORY).as_posix()}\n{revisions.code(file)}\n" for file in sorted(files))
     return hashlib.sha256("".join(said).encode()).hexdigest()
 
 
@@ -139,14 +232,30 @@ def _imported(file: Path) -> Iterator[Path]:
         if module == Path(__file__).stem:
             continue  # It says what made a file, and makes none.
         home = SCRIPTS if not room else REPOSITORY / "src" / room.replace(".", "/")
-        if (home == SCRIPTS or EVIDENCE in (home, *home.parents)) and (home / f"{module}.py").exists():
-            yield home / f"{module}.py"
+        file = home / f"{module}.py"
+        if (home == SCRIPTS or EVIDENCE in (home, *home.parents) or file in JUDGED_BY) and file.exists():
+            yield file
 
 
 def keep(path: Path, held: Any) -> None:
     """Write a file, and if it is one of results/, what made it."""
     write_whole(path, held)
-    note(path)
+    if path.resolve().parent == RESULTS and path.stem in MADE and (why := _not_whole(path.stem)):
+        print(f"{path} is not noted as current: {why}", file=sys.stderr)
+    else:
+        note(path)
+
+
+def _not_whole(name: str) -> str:
+    """Why a script that runs now does not make a whole file of results/ by today's code; empty if it does."""
+    if Path(sys.argv[0]).resolve().parent != SCRIPTS:
+        return ""
+    typed = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    jobs = re.compile(r" --jobs \d+")
+    if sorted(shlex.split(jobs.sub("", typed))) != sorted(shlex.split(jobs.sub("", MADE[name].command))):
+        return f"only `{MADE[name].command}` makes all of it"
+    edited = [file for file in sources(MADE[name]) if file.stat().st_mtime > _STARTED]
+    return f"{edited[0].relative_to(REPOSITORY)} was edited while it ran" if edited else ""
 
 
 def note(path: Path) -> None:
@@ -163,8 +272,19 @@ def stale(name: str) -> list[str]:
         return ["it is not known what made it"]
     # A dataset that is not held cannot be compared.
     kept = {**said, "data": {each: said["data"].get(each) for each in now["data"]}}
-    wrong = [f"{part}: {kept[part]} then, {now[part]} now" for part in now if kept[part] != now[part]]
+    parts = [part for part in ("made_by", "source", "data") if part != "made_by" or not MADE[name].hears]
+    wrong = [f"{part}: {kept[part]} then, {now[part]} now" for part in parts if kept[part] != now[part]]
+    if elsewise := heard_elsewise(name):
+        wrong.append(f"heard: other code of {', '.join(elsewise)}")
     return wrong + ([] if said["content"] == _content(RESULTS / f"{name}.json") else ["the file was changed by hand"])
+
+
+def heard_elsewise(name: str) -> list[str]:
+    """The methods of which a kept court heard other code than today's, and of cases of their own."""
+    if not MADE[name].hears:
+        return []
+    then, now = _notes().get(name, {}).get("heard", {}), heard()
+    return sorted(each for each in {*then, *now} if then.get(each) != now.get(each))
 
 
 def runs_of(name: str) -> list[dict[str, Any]]:
@@ -185,27 +305,32 @@ def confirm(name: str, count: int, jobs: int, where: str = "") -> bool:
 
     `where`: only of those of which a word has a value, "dataset=cora".
     """
-    held = json.loads((RESULTS / f"{name}.json").read_text())
+    if not hasattr(importlib.import_module(MADE[name].files[0].stem), "again"):
+        raise SystemExit(f"{name} has no runs that can be made again one by one: {MADE[name].command}")
+    every = json.loads((RESULTS / f"{name}.json").read_text())
     word, _, value = where.partition("=")
-    runs = [run for run in (held["accuracy"] if isinstance(held, dict) else held) if str(run.get(word, "")) == value]
-    chosen = runs[:: max(len(runs) // count, 1)][:count]
+    runs = [run for run in every if str(run.get(word, "")) == value]
+    chosen = [*{run.get("method"): run for run in runs}.values(), *runs[:: max(len(runs) // count, 1)]][:count]
     apart = []
     with one_thread():
         for place, far in Local(jobs).stream(_apart, name, chosen):
             apart.append(far)
             words = {word: said for word, said in chosen[place].items() if isinstance(said, str | int)}
             print(f"{far:.4f}", words, flush=True)
-    same = max(apart) <= ALIKE
-    if same:
+    same = bool(apart) and all(far <= ALIKE for far in apart)
+    unseen = {run.get("method") for run in every} - {run.get("method") for run in chosen}
+    print(f"{len(apart)} runs again, {apart.count(0.0)} to the last digit: {'the same' if same else 'NOT the same'}")
+    if unseen:
+        print(f"not confirmed: of {', '.join(map(str, unseen))} none was run; ask for more --runs, without --where")
+    if same and not unseen:
         note(RESULTS / f"{name}.json")
-    print(f"{len(apart)} runs again, {apart.count(0.0)} to the last digit: {'confirmed' if same else 'NOT the same'}")
-    return same
+    return same and not unseen
 
 
 def _apart(name: str, run: dict[str, Any]) -> float:
     """How far a run is from the same one made again, in the worst of its rates."""
     again = importlib.import_module(MADE[name].files[0].stem).again(run)
-    return max(abs(one - other) for one, other in _rates(run, again))
+    return max((abs(one - other) for one, other in _rates(run, again)), key=lambda far: (math.isnan(far), far))
 
 
 def _rates(then: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[float, float]]:

@@ -6,6 +6,7 @@ methods against all datasets at one epsilon; `<!-- results/leaderboard.json: bes
 for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
 all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
 the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its other seeds;
+`power` for what it notices of half of the noise;
 `<!-- results/NAME.json: columns features -->` for entries of what is no table of scores. What lies between a mark and
 `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from court_power import by_plan
 from graphveil.bench import kept
 from graphveil.bench.best_proven import LARGEST, best_proven
 from graphveil.bench.kept import KeptLine
@@ -48,7 +50,9 @@ def content(table: Path, wanted: str) -> str:
     if wanted == "best proven":
         return best_proven([table])
     if wanted == "rulings":
-        return rulings([table, *sorted(table.parent.glob("court-*.json"))])
+        return rulings([table, *sorted(table.parent.glob("court-[0-9].json"))])
+    if wanted == "power":
+        return power(kept.read_json(table)["cases"])
     if wanted == "changes":
         return changes(kept.read_json(table), kept.load(table.parents[1] / "leaderboard.json"))
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
@@ -153,8 +157,8 @@ def _summary(steps: Sequence[float | None]) -> list[str]:
 def rulings(files: Sequence[Path]) -> str:
     """The first court, and those of the others that heard the same cases: false claims, then sound ones by method."""
     held = [Court.rebuild(kept.read_json(file)) for file in files]
-    names = [ruling.name for ruling in held[0].rulings]
-    courts = [court for court in held if [ruling.name for ruling in court.rulings] == names]
+    heard = [[(ruling.name, ruling.expected, ruling.finding.runs) for ruling in court.rulings] for court in held]
+    courts = [court for court, cases in zip(held, heard, strict=True) if cases == heard[0]]
     cases = list(zip(*(court.rulings for court in courts), strict=True))
     false = [case for case in cases if case[0].expected == "refuted"]
     sound: dict[str, list[tuple[Ruling, ...]]] = {}
@@ -170,6 +174,28 @@ def rulings(files: Sequence[Path]) -> str:
             lined(["sound claims", "cases", "claimed", *seeds], upheld),
             "\n".join(court.footer() for court in courts),
         ]
+    )
+
+
+def power(rows: Sequence[dict[str, Any]]) -> str:
+    """How many plans of every method and unit are caught with half of their noise, and what is certified of others."""
+    plans = by_plan(rows)
+    groups: dict[str, list[list[dict[str, Any]]]] = {}
+    for name, same in plans.items():
+        groups.setdefault(re.sub(r"-\d+$", "", name), []).append(same)
+    caught = {name: [same for same in mine if any(row["caught"] for row in same)] for name, mine in groups.items()}
+    missed = {name: [same for same in mine if same not in caught[name]] for name, mine in groups.items()}
+    body = [[f"`{name}`", f"{len(caught[name])} of {len(groups[name])}", _missed(missed[name])] for name in groups]
+    total = sum(map(len, caught.values()))
+    return f"{total} of {len(plans)} plans are caught.\n\n" + lined(["plans", "caught", "not caught"], body)
+
+
+def _missed(plans: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """The pair of every plan that comes nearest to its claim."""
+    nearest = [max(same, key=lambda row: row["certified"] - row["claimed"]) for same in plans]
+    return "; ".join(
+        f"`{row['case']}`: {rounded(row['certified'], up=False)} of {rounded(row['claimed'])}, AUC {row['auc']:.2f}"
+        for row in nearest
     )
 
 

@@ -1,12 +1,14 @@
 """PrivGNN as its authors' program has it: Laplace noise on log-softmax outputs, whose range nothing bounds.
 
-    python benchmarks/privgnn_programmed.py accuracy --json results/privgnn-programmed.json     # hours; a GPU: minutes
+    PAGE=docs/methods/privgnn.md
+    python benchmarks/privgnn_programmed.py accuracy --json results/privgnn-programmed.json --page $PAGE
     python benchmarks/privgnn_programmed.py accuracy --networks paper --seeds 0 --share 3/16    # some of the teachers
-    python benchmarks/privgnn_programmed.py audit --json results/privgnn-programmed.json        # minutes
+    python benchmarks/privgnn_programmed.py audit --json results/privgnn-audit.json --page $PAGE
     python benchmarks/privgnn_programmed.py accuracy --quick                                    # seconds, to try it out
 
 Algorithm 1 adds Laplace(1 / lambda) to the posterior, a point of the simplex; the program
-(github.com/iyempissy/privGnn) to its logarithm. That lives in this file alone; `privgnn` has no such option.
+(github.com/iyempissy/privGnn) to its logarithm. That lives in this file alone; `privgnn` has no such option. The first
+command takes hours (minutes on a GPU), the second minutes.
 
 `accuracy`: 1,000 queries on Computers, 750 of 2,500 private nodes for each. One set of teachers is asked in both ways,
 at every lambda of Table 5. `--networks program`: three layers, 500 epochs, raw features, as the program's settings say;
@@ -317,13 +319,6 @@ def audit_table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(made)
 
 
-def tables(found: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
-    """What is there in Markdown, by the name that pages ask for."""
-    accuracy, audited = found.get("accuracy", []), found.get("audit", [])
-    made = {"accuracy": accuracy_table(accuracy), "reach": reach_table(accuracy)} if accuracy else {}
-    return made | ({"audit": audit_table(audited)} if audited else {})
-
-
 def canary_answers(networks: Networks, nodes: int = 2500, classes: int = 10) -> dict[str, Floats]:
     """Log posteriors of a node like the canary, [RESTARTS, c], for the three kinds of samples a teacher can get."""
     torch.manual_seed(0)
@@ -430,22 +425,23 @@ def main() -> None:
     if given.quick:
         given.seeds, given.queries, given.networks = [0], 20, ["quick"]
         given.runs, given.numbers = 2_000, [1, 100]
-    held: dict[str, Any] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
     with one_thread():
         if given.what == "audit":
-            held["audit"] = audit(given.runs, given.numbers)
+            found = audit(given.runs, given.numbers)
+            made = {"audit": audit_table(found)}
         else:
             cells = [(name, seed) for name in given.networks for seed in given.seeds]
             runs = [
                 measure(given.out, given.dataset, name, seed, given.queries, given.share, DEVICE)
                 for name, seed in cells
             ]
-            held["accuracy"] = [run for run in runs if run]
+            found = [run for run in runs if run]
+            made = {"accuracy": accuracy_table(found), "reach": reach_table(found)}
     if given.json:
-        making.keep(given.json, held)
+        making.keep(given.json, found)
     if given.page:
-        fill(given.page, "privgnn-programmed", tables(held))
-    print("\n\n".join(tables(held).values()))
+        fill(given.page, "privgnn-programmed", made)
+    print("\n\n".join(made.values()))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The constants of privgnn's rule (docs/methods/privgnn.md), one varied at a time, without a look at test nodes.
 
-    python benchmarks/privgnn_rule.py
+    python benchmarks/privgnn_rule.py --jobs 2 --json results/privgnn-rule.json
 
 Accuracy on the public nodes that may be asked about and were not: their labels are known to the benchmark alone. Splits
 are those of seeds that no table uses.
@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import torch
 
 import graphveil as gv
+import making
 from graphveil.methods import privgnn
 from graphveil.runtime.engine import Local, one_thread
 
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[10, 11, 12])
     parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0, 4.0, 16.0])
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="also keep every run")
     given = parser.parse_args()
     settings = [(name, value) for name, values in VARIED.items() for value in values]
     items = [(dataset, seed, one) for dataset in given.datasets for one in settings for seed in given.seeds]
@@ -73,6 +76,17 @@ def main() -> None:
         cells = "  ".join(f"{m:.1f} +- {s:.1f}    " for m, s in zip(shares.mean(0), shares.std(0, ddof=1), strict=True))
         mark = "*" if value == CHOSEN[name] else " "
         print(f"{dataset:10s} {name:8s} {value:5g}{mark} {cells}")
+    if given.json:
+        making.keep(
+            given.json, [row for place, item in enumerate(items) for row in kept(item, given.epsilons, found[place])]
+        )
+
+
+def kept(item: tuple[str, int, Setting], epsilons: list[float], shares: list[float]) -> list[dict[str, str | float]]:
+    """A row for every epsilon of a run."""
+    dataset, seed, (name, value) = item
+    told: dict[str, str | float] = {"dataset": dataset, "constant": f"{name} {value:g}", "seed": seed}
+    return [{**told, "epsilon": epsilon, "accuracy": share} for epsilon, share in zip(epsilons, shares, strict=True)]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What a search costs (docs/methods/best.md): `python benchmarks/selection.py` prints the table.
+"""What a search costs (docs/methods/best.md), as a table.
+
+    python benchmarks/selection.py --json results/search-noise.json
 
 The noise of every training, as a multiple of what one training alone would need, so that the best of k candidates is
 (epsilon, delta)-DP. Candidates are Gaussian releases of the same mu; the noise of a training is 1 / mu.
@@ -9,12 +11,16 @@ show the best (Papernot & Steinke 2022). Their number is so large that a given c
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
 
+import making
 from graphveil.core import Floats
 from graphveil.mechanisms.gaussian import gaussian_delta
 
@@ -71,16 +77,42 @@ def times(spent: Callable[[float], float], epsilon: float) -> float:
     return float(alone / brentq(lambda mu: spent(mu) - epsilon, 1e-3, 1.2 * alone))
 
 
+def rows() -> list[dict[str, float]]:
+    """One for every epsilon and number of candidates."""
+    found = []
+    for epsilon, count in product((1.0, 2.0, 4.0, 8.0), (2, 4, 8)):
+        many, more = poisson_mean(count), geometric_mean(count)
+        drawn = {
+            "Poisson number": times(lambda mu, mean=many: poisson(mu, mean), epsilon),  # type: ignore[misc]
+            "Poisson mean": many,
+            "geometric number": times(lambda mu, mean=more: geometric(mu, mean), epsilon),  # type: ignore[misc]
+            "geometric mean": more,
+        }
+        alone = times(one, epsilon)
+        found.append({"epsilon": epsilon, "candidates": count, "all": math.sqrt(count), **drawn, "Renyi alone": alone})
+    return found
+
+
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="also keep it")
+    asked = parser.parse_args()
+    found = rows()
     print("| epsilon | k | all k, charged (here) | Poisson number | geometric number | one, by Renyi bounds |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for epsilon in (1, 2, 4, 8):
-        for count in (2, 4, 8):
-            cells = [f"{epsilon}", f"{count}", f"{math.sqrt(count):.2f}"]
-            for spent, mean in ((poisson, poisson_mean(count)), (geometric, geometric_mean(count))):
-                cells.append(f"{times(lambda mu: spent(mu, mean), epsilon):.2f} (mean {mean:.0f})")  # noqa: B023
-            print(f"| {' | '.join([*cells, f'{times(one, epsilon):.2f}'])} |")
+    for row in found:
+        drawn = [f"{row[f'{law} number']:.2f} (mean {row[f'{law} mean']:.0f})" for law in ("Poisson", "geometric")]
+        cells = [
+            f"{row['epsilon']:g}",
+            f"{row['candidates']}",
+            f"{row['all']:.2f}",
+            *drawn,
+            f"{row['Renyi alone']:.2f}",
+        ]
+        print(f"| {' | '.join(cells)} |")
+    if asked.json:
+        making.keep(asked.json, found)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 The search knows the operator (one silent hop of the mechanism), the claimed bound and what a neighbour is; nothing
 else. It draws graphs of many shapes, then climbs from the worst: an edge toggled, a node added, copied or dropped.
 
-    python benchmarks/sensitivity_search.py [--pairs 10000] [--climbs 1000] [--largest 30] [--seed 0]
+    python benchmarks/sensitivity_search.py --json results/sensitivity-search.json
+    python benchmarks/sensitivity_search.py [--pairs 10000] [--climbs 1000] [--largest 30 60] [--seed 0]
 
 prints for every claim the largest ratio found (distance / claim), what no rows X could exceed on any pair seen, and the
 graph that attains the ratio. Theorems 4 and 5 are exceeded; the sound claims never.
@@ -14,13 +15,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
+from pathlib import Path
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import making
 from graphveil.core import Floats, Unit
 from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Sealed
@@ -277,19 +280,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10_000, help="random pairs, over all sound claims together")
     parser.add_argument("--climbs", type=int, default=1000, help="steps uphill for each claim")
-    parser.add_argument("--largest", type=int, default=30, help="nodes of the largest graph")
+    parser.add_argument("--largest", type=int, nargs="+", default=[30, 60], help="nodes of the largest graph")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="also keep what was found")
     asked = parser.parse_args()
     printed = [theorem_four(silent(1.0, 1.0))]
     printed += [theorem_five(silent(1.0, 1.0, beta=beta, lipschitz=0.9)) for beta in (0.0, 1.0, 5.0, 15.0)]
     proven = [sound(silent(tau, loops), undirected) for tau, loops in SETTINGS for undirected in (True, False)]
+    print(f"{'claim':<32}{'nodes':>5}{'ratio':>8}{'ceiling':>9}{'pairs':>8}")
     each = -(-asked.pairs // len(proven))
-    print(f"{'claim':<32}{'ratio':>8}{'ceiling':>9}{'pairs':>8}")
-    for claim in [*printed, *proven]:
-        found = search(claim, each, asked.climbs, asked.seed, asked.largest)
-        print(f"{claim.name:<32}{found.ratio:8.4f}{found.ceiling:9.4f}{found.pairs:8d}", flush=True)
+    rows = []
+    for largest, claim in product(asked.largest, [*printed, *proven]):
+        found = search(claim, each, asked.climbs, asked.seed, largest)
+        measured = f"{found.ratio:8.4f}{found.ceiling:9.4f}{found.pairs:8d}"
+        print(f"{claim.name:<32}{largest:5d}{measured}", flush=True)
         if found.ratio > 1 + 1e-6:
             print(f"    exceeded by {found.pair}, X = {''.join('+' if s > 0 else '-' for s in found.signs)}")
+        told = {"claim": claim.name, "graphs": f"up to {largest} nodes", "pairs": found.pairs}
+        rows.append({**told, "ratio": found.ratio, "ceiling": found.ceiling, "worst": str(found.pair)})
+    if asked.json:
+        making.keep(asked.json, rows)
 
 
 if __name__ == "__main__":

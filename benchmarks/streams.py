@@ -1,5 +1,6 @@
 """Growing graphs: accuracy and speed of `extend`.
 
+    python benchmarks/streams.py accuracy --jobs 2 --json results/streams.json
     python benchmarks/streams.py accuracy [--datasets cora,drift] [--epsilon 4] [--seeds 3] [--periods 12]
     python benchmarks/streams.py speed [--edges 1000000] [--nodes 100000] [--periods 100]
 
@@ -27,12 +28,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import t as student
 
 import graphveil as gv
+import making
 from graphveil.core import Adjacency, Reading
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Arcs, Ids
@@ -40,6 +43,7 @@ from graphveil.graph.graph import Graph
 from graphveil.privacy.journal import Journal, StreamTerms
 from graphveil.privacy.noise import Secure
 from graphveil.privacy.period import Period, PeriodSession
+from graphveil.runtime.engine import Local, one_thread
 
 DELTA = 1e-5
 Grown = Callable[[int], Graph]
@@ -101,7 +105,7 @@ def accuracies(grown: Grown, epsilon: float, seed: int, periods: int) -> dict[tu
         return gv.train(grown(period), method, epsilon=budget, delta=DELTA, unit="edge", seed=seed, **more)
 
     def score(release: gv.Release) -> float:
-        return 100 * float(release.evaluate("test")["accuracy"])
+        return float(release.evaluate("test")["accuracy"])
 
     for name, rule in schedules.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -119,19 +123,29 @@ def accuracies(grown: Grown, epsilon: float, seed: int, periods: int) -> dict[tu
     return found
 
 
-def accuracy(names: list[str], epsilon: float, seeds: int, periods: int) -> None:
-    """Prints the table."""
-    early = 2 * periods // 3
-    print(f"| graph | line | period {early} | period {periods} |\n|---|---|---|---|", flush=True)
-    for name in names:
-        scores = defaultdict(list)
-        for seed in range(seeds):
-            grown = drifting(seed, periods) if name == "drift" else arriving(name, seed, periods)
-            for key, value in accuracies(grown, epsilon, seed, periods).items():
-                scores[key].append(value)
-        for line in dict.fromkeys(line for line, _ in scores):
-            cells = [_shown(scores[line, period]) for period in (early, periods)]
-            print(f"| {name} | {line} | {' | '.join(cells)} |", flush=True)
+def measured(shared: tuple[float, int], case: tuple[str, int]) -> list[dict[str, Any]]:
+    """A row for every line and period of one graph and seed."""
+    (epsilon, periods), (name, seed) = shared, case
+    grown = drifting(seed, periods) if name == "drift" else arriving(name, seed, periods)
+    found = accuracies(grown, epsilon, seed, periods)
+    told = {"graph": name, "seed": seed, "epsilon": epsilon}
+    return [{**told, "line": line, "period": f"period {at}", "accuracy": share} for (line, at), share in found.items()]
+
+
+def accuracy(names: list[str], epsilon: float, seeds: int, periods: int, jobs: int) -> list[dict[str, Any]]:
+    """Prints the table, and returns the rows that it is made of."""
+    cases = [(name, seed) for name in names for seed in range(seeds)]
+    with one_thread():
+        found = dict(Local(jobs).stream(measured, (epsilon, periods), cases))
+    rows = [row for place in range(len(cases)) for row in found[place]]
+    scores = defaultdict(list)
+    for row in rows:
+        scores[row["graph"], row["line"], row["period"]].append(100 * row["accuracy"])
+    columns = [f"period {2 * periods // 3}", f"period {periods}"]
+    print(f"| graph | line | {' | '.join(columns)} |\n|---|---|---|---|")
+    for name, line in dict.fromkeys((name, line) for name, line, _ in scores):
+        print(f"| {name} | {line} | {' | '.join(_shown(scores[name, line, column]) for column in columns)} |")
+    return rows
 
 
 def _shown(values: list[float]) -> str:
@@ -183,16 +197,20 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
     scored = verbs.add_parser("accuracy")
-    scored.add_argument("--datasets", default="cora,drift")
+    scored.add_argument("--datasets", default="drift,cora,photo,facebook")
     scored.add_argument("--epsilon", type=float, default=4.0)
     scored.add_argument("--seeds", type=int, default=3)
     scored.add_argument("--periods", type=int, default=12)
+    scored.add_argument("--jobs", type=int, default=1)
+    scored.add_argument("--json", type=Path, help="also keep every run")
     timed = verbs.add_parser("speed")
     timed.add_argument("--edges", type=int, default=1_000_000)
     timed.add_argument("--nodes", type=int, default=100_000)
     timed.add_argument("--periods", type=int, default=100)
     given = parser.parse_args()
     if given.verb == "accuracy":
-        accuracy(given.datasets.split(","), given.epsilon, given.seeds, given.periods)
+        found = accuracy(given.datasets.split(","), given.epsilon, given.seeds, given.periods, given.jobs)
+        if given.json:
+            making.keep(given.json, found)
     else:
         speed(given.edges, given.nodes, given.periods)

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from graphveil.core import rounded
+
 RESULTS = Path(__file__).parents[1] / "results"
 SPREAD = {"std", "stderr", "interval"}
 ASIDE = SPREAD | {"seconds", "peak_mb", "params", "tuned", "delta", "validation", "noise"}
@@ -144,8 +146,10 @@ def narrowed(name: str, words: frozenset[str]) -> Any:
 
 @cache
 def printed(name: str, words: frozenset[str] = frozenset()) -> frozenset[str]:
-    """All forms of the numbers of a kept file, or of their means over seeds."""
-    return forms(scores(narrowed(name, words)))
+    """All forms of the numbers of a kept file, or of their means over seeds; what is charged is also rounded up."""
+    held = narrowed(name, words)
+    charged = (value for path, value in leaves(held) if path[-1].endswith("epsilon"))
+    return forms(scores(held)) | frozenset(rounded(value) for value in charged)
 
 
 @cache

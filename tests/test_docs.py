@@ -222,6 +222,17 @@ def test_lines_stand_beside_each_other_and_measurements_in_columns(tmp_path: Pat
     assert "| own | own / loop |\n| --- | --- |\n| 1.23 | 20 |" in method_tables.filled(page, tmp_path)
 
 
+def test_what_a_court_notices_is_counted_by_plan() -> None:
+    def row(case: str, plan: str, certified: float) -> dict[str, Any]:
+        said = {"claimed": 1.0, "certified": certified, "auc": 0.9, "caught": certified > 1}
+        return {"case": case, "plan": plan, **said}
+
+    rows = [row("gap-edge", "gap-edge", 0.5), row("gap-edge-2", "gap-edge", 1.5), row("gap-edge-3", "gap-edge-3", 0.25)]
+    made = method_tables.power([*rows, row("ndp-node", "ndp-node", 2.0)])
+    assert made.startswith("2 of 3 plans are caught.")
+    assert "| `gap-edge` | 1 of 2 | `gap-edge-3`: 0.250 of 1.000, AUC 0.90 |\n| `ndp-node` | 1 of 1 |  |" in made
+
+
 STATED = {
     "000, HeterPoisson": {"45.1", "78.7", "2.3", "0.5"},  # equation 8 (tests/golden), and differences of kept figures
     "001, PrivGNN": {"0.01", "5.96", "5.69", "3.90", "0.40"},  # Table 2 (tests/golden/test_teacher.py) and figure 4

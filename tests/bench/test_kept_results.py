@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import making
 from graphveil.bench import kept, runner, spec
 from graphveil.bench.kept import LINES, KeptLine
 from graphveil.bench.spec import BenchTask
@@ -14,6 +15,10 @@ RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
 FEWER_SEEDS: dict[tuple[str, str], int] = {}
 """Seeds of the lines, by table and dataset, that have not yet been run with all seeds of their experiment."""
+
+
+LINES_OF_A_SCRIPT = {"own-networks"}
+"""Its lines say what made them, as those of a table do."""
 
 
 def lines(name: str) -> list[KeptLine]:
@@ -63,3 +68,18 @@ def test_no_exception_outlives_its_reason() -> None:
     for (name, dataset), seeds in FEWER_SEEDS.items():
         assert seeds < len(spec.load(name).seeds), (name, dataset)
         assert dataset in {line.dataset for line in lines(name)}, (name, dataset)
+
+
+@pytest.mark.parametrize("name", making.MADE)
+def test_the_code_that_ships_made_every_other_file(name: str) -> None:
+    assert not making.stale(name), f"run again: {making.MADE[name].command}"
+
+
+def test_of_every_kept_file_it_is_known_what_made_it() -> None:
+    kept_files = {path.stem for path in RESULTS.glob("*.json")}
+    assert kept_files == {*TABLES, *making.MADE, *LINES_OF_A_SCRIPT}
+
+
+@pytest.mark.parametrize("name", sorted(LINES_OF_A_SCRIPT))
+def test_the_code_that_ships_made_the_lines_of_scripts(name: str) -> None:
+    assert not [line.method for line in lines(name) if line.stale]

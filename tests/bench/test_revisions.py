@@ -125,8 +125,8 @@ def test_what_runs_is_the_source(name: str) -> None:
         assert kind.__module__ in ran
         parts = [part.partition(" ")[0] for part in made_by(name, method.describe()).split(", ")]
         told = closure(*(discover.methods()[part].__module__ for part in parts), *revisions._ALWAYS)
-        assert {other for other in ran if other.startswith(revisions._COMPUTES)} <= told
-        assert {other for other in ran if not other.startswith(revisions._COMPUTES)} <= BESIDE
+        assert {other for other in ran if other.startswith(revisions.COMPUTES)} <= told
+        assert {other for other in ran if not other.startswith(revisions.COMPUTES)} <= BESIDE
 
 
 def test_comments_and_docstrings_are_no_source(tmp_path: Path) -> None:

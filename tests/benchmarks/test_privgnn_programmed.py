@@ -60,10 +60,9 @@ def test_shares_of_teachers_make_the_whole(tmp_path: Path, monkeypatch: pytest.M
     assert 0 <= run["logarithms"]["1.0"]["accuracy"] <= 1
     assert run["reach"]["largest"] >= run["reach"]["median"] > 0
     audited = {"lambda": 0.1, "queries": 1, "claimed": 0.1, "certified": 2.0, "proven": 3.0}
-    made = programmed.tables({"accuracy": [run], "audit": [audited]})
-    assert made["accuracy"].endswith("| printed, Amazon |  |  | student | 40 | 64 | 80 | 82 | 83 |")
-    assert made["audit"].endswith("| 0.1 | 1 | 0.10 | 2.00 | 3.0 | refuted |")
-    assert "| paper | 1 |" in made["reach"]
+    assert programmed.accuracy_table([run]).endswith("| printed, Amazon |  |  | student | 40 | 64 | 80 | 82 | 83 |")
+    assert programmed.audit_table([audited]).endswith("| 0.1 | 1 | 0.10 | 2.00 | 3.0 | refuted |")
+    assert "| paper | 1 |" in programmed.reach_table([run])
 
 
 def test_printed_budgets_are_what_is_claimed() -> None:

@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import discover
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit
+from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Plan, Reading, Unit
 from graphveil.evidence import court, sound_cases
 from graphveil.evidence.bounds import Scores, rank_test
 from graphveil.evidence.case import Case
 from graphveil.evidence.stream_case import Lifetime
+from graphveil.graph.arcs import Csr
 from graphveil.graph.sealing import Public
 from graphveil.methods.gap import Gap
 from graphveil.privacy import accounting
@@ -195,6 +196,7 @@ def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(mon
 # --- Power: half of the noise. benchmarks/court_power.py hears all cases so, in many minutes. ---
 
 CONFIDENCE = 1 - court.ERROR / len(court.cases())
+UPHELD = [case for case in court.cases() if isinstance(case, sound_cases.Upheld)]
 
 
 @pytest.mark.parametrize("name", CAUGHT)
@@ -222,12 +224,50 @@ def test_half_of_the_noise_of_a_stream_is_caught() -> None:
 
 
 def test_a_boast_charges_for_all_of_the_noise_and_draws_half() -> None:
-    (case,) = (each for each in court.cases() if each.name == "dpsgd-node")
-    assert isinstance(case, sound_cases.Upheld)
+    (case,) = (each for each in UPHELD if each.name == "dpsgd-node")
     claimed, drawn = case.plan.steps, case.boast(0.5).plan.steps
-    assert [step.claim for step in drawn] == [step.claim for step in claimed]
-    assert all(less.act != step.act for less, step in zip(drawn, claimed, strict=True))
+    assert [replace(less, act=step.act) for less, step in zip(drawn, claimed, strict=True)] == list(claimed)
+    assert [less.act for less in drawn] == [sound_cases.drawing(step.act, 0.5) for step in claimed]
     assert case.boast(1.0).plan == case.plan
+
+
+@pytest.mark.parametrize("case", UPHELD, ids=lambda case: case.name)
+def test_half_of_the_noise_is_half_in_every_act_and_changes_nothing_else(case: sound_cases.Upheld) -> None:
+    for step in case._plan(2.0).steps:
+        act, less = step.act, sound_cases.drawing(step.act, 0.5)
+        while hasattr(act, "inner"):
+            assert replace(less, inner=act.inner) == act  # type: ignore[type-var, call-arg]
+            act, less = act.inner, less.inner  # type: ignore[attr-defined]
+        ((name, all_of_it),) = ((name, value) for name, value in vars(act).items() if vars(less)[name] != value)
+        assert vars(less)[name] == pytest.approx(all_of_it * (2.0 if name == "epsilon" else 0.5))
+
+
+@pytest.mark.parametrize("case", UPHELD, ids=lambda case: case.name)
+def test_the_graphs_of_a_pair_are_neighbours(case: sound_cases.Upheld) -> None:
+    here, there = case.pair.graph, case.pair
+    rows = ((here.x != there.x).any(dim=1) | (here.y != there.y)).nonzero().flatten().tolist()
+    arcs = set(_arcs(here.adj)) ^ set(_arcs(there.adj))
+    if case.adjacency.unit is Unit.EDGE:
+        assert not rows
+        assert len({frozenset(arc) for arc in arcs}) == 1
+    elif case.adjacency.unit is Unit.NODE:
+        (node,) = rows
+        assert all(node in arc for arc in arcs)
+        assert not there.x[node].any()
+        assert there.y[node] == UNLABELLED
+        assert not any(node in arc for arc in _arcs(there.adj))
+    else:
+        assert len(rows) == 1
+        assert not arcs
+        assert case.adjacency.unit is Unit.FEATURES or bool((here.x == there.x).all())
+
+
+def _arcs(adj: Csr) -> list[tuple[int, int]]:
+    return list(zip(adj.indices.tolist(), adj.targets().tolist(), strict=True))
+
+
+def test_what_is_heard_longer_is_a_case() -> None:
+    assert set(sound_cases._MORE) <= {case.name for case in UPHELD}
 
 
 def test_a_leak_that_is_rarer_than_the_first_delta_is_caught_at_the_second() -> None:

@@ -1,6 +1,6 @@
 """Which revision of a method made a result, so that what an older one made is never shown as today's.
 
-The source of a method is its module and all that this imports of the rooms that compute (`_COMPUTES`), without comments
+The source of a method is its module and all that this imports of the rooms that compute (`COMPUTES`), without comments
 and docstrings. revisions.json has, for every method of the library, the revision of what its runs give and the source
 for which that was last confirmed. An unchanged source is "hearsay 3", another one "hearsay 3+1f0c9a2b", as git names
 what was edited: records under the one name do not count for the other. `benchmarks/confirm.py` runs kept lines again
@@ -28,7 +28,7 @@ from graphveil import discover
 
 _PACKAGE = Path(__file__).parents[1]
 FILE = Path(__file__).with_name("revisions.json")
-_COMPUTES = (
+COMPUTES = (
     "graphveil.methods",
     "graphveil.mechanisms",
     "graphveil.nn",
@@ -147,7 +147,7 @@ def closure(*modules: str) -> set[str]:
     while waiting:
         if (name := waiting.pop()) not in found:
             found.add(name)
-            waiting += [other for other in _read(_file(name)).imports if other.startswith(_COMPUTES)]
+            waiting += [other for other in _read(_file(name)).imports if other.startswith(COMPUTES)]
     return found
 
 

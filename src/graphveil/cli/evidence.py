@@ -192,7 +192,9 @@ def court(
     *,
     seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
-    only: Annotated[str | None, typer.Option(help="Cases of this name, or whose names begin with it: gap.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Cases of these names, or whose names begin with them: NAME,NAME,...")
+    ] = None,
     workers: OneJobOptions,
     html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Self, get_args
@@ -135,19 +135,27 @@ def cases() -> list[Case]:
 
 
 def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
-    """Hear all cases, or those whose name is or begins with `only`, on the present engine.
+    """Hear all cases, or those whose names are or begin with one of `only` ("gap,drw-features"), on the present engine.
 
     The same for any number of workers; what a case says does not depend on which others are heard.
     """
     require_seed(seed)
     known = cases()
     confidence = 1 - ERROR / len(known)
-    heard = [case for case in known if case.quick or not quick]
-    chosen = [case for case in heard if only is None or f"{case.name}-".startswith(f"{only}-")]
-    if not chosen:
-        raise InvalidInput(f"no case is called {only!r}; there are: {', '.join(case.name for case in heard)}")
+    chosen = called(only, [case for case in known if case.quick or not quick])
     rulings = each(_heard, (seed, quick, confidence), chosen, "cases")
     return Court(seed, quick, confidence, tuple(rulings))
+
+
+def called(only: str | None, known: Sequence[Case]) -> list[Case]:
+    """The cases whose names are or begin with one of some names, which commas part; all if it is None."""
+    if only is None:
+        return list(known)
+    wanted = {name.strip() for name in only.split(",")}
+    found = {name: [case for case in known if f"{case.name}-".startswith(f"{name}-")] for name in sorted(wanted)}
+    if lost := [name for name, cases in found.items() if not cases]:
+        raise InvalidInput(f"no case is called {lost[0]!r}; there are: {', '.join(case.name for case in known)}")
+    return [case for case in known if any(case in cases for cases in found.values())]
 
 
 def _heard(shared: tuple[int, bool, float], case: Case) -> Ruling:

@@ -36,7 +36,8 @@ def exact_evidence(act: Mechanism, here: Sealed, there: Sealed, query: Query, an
         return None
     inner: Additive = act.inner  # type: ignore[attr-defined]
     start = other[0][1]
-    return _log_density(inner, law, start, answer) - _log_density(inner, other, start, answer)
+    told = _log_density(inner, law, start, answer) - _log_density(inner, other, start, answer)
+    return None if math.isnan(told) else told  # without noise most answers fit no sample to the last digit
 
 
 def _log_density(inner: Additive, law: _Law, start: Tensor, answer: Tensor) -> float:
@@ -76,6 +77,7 @@ def _of_coins(act: HeterPoissonSampling, sealed: Sealed, query: Query) -> _Law |
 def _each_choice(act: HeterPoissonSampling, sealed: Sealed, query: Query, train: Ids) -> Iterator[tuple[float, Tensor]]:
     for coins in itertools.product((False, True), repeat=len(train)):
         centres = train[np.array(coins)]
-        batch = act.batch(sealed, centres, np.zeros(draws_needed(sealed.adj, centres)))
         chance = act.rate ** len(centres) * (1 - act.rate) ** (len(train) - len(centres))
-        yield chance, act.inner.bounded(sealed, partial(query, batch=batch)).double()
+        if chance:
+            batch = act.batch(sealed, centres, np.zeros(draws_needed(sealed.adj, centres)))
+            yield chance, act.inner.bounded(sealed, partial(query, batch=batch)).double()

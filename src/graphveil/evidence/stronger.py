@@ -90,11 +90,15 @@ def _(method: SubgraphMethod, unit: Unit) -> tuple[Pair, ...]:
     graph = _triangle(method)
     if unit is Unit.NODE:
         return (replace(Pair.without_node(graph, 0), what="a node between two others"),)
-    return replace(Pair.with_other(graph, 0, -graph.x[0], 0), what="what a node is"), _label_among_alike()
+    if unit is Unit.FEATURES:
+        return replace(Pair.with_other(graph, 0, -graph.x[0], 0), what="what a node is"), _label_among_alike()
+    return ()
 
 
 @strong_pairs.register
 def _(method: TeacherStudent, unit: Unit) -> tuple[Pair, ...]:  # noqa: ARG001
+    if unit is not Unit.NODE:
+        return ()
     return (replace(Pair.without_node(_alone(), 0), what="the only node of its class"),)
 
 

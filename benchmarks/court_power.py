@@ -1,11 +1,11 @@
 """Would the court notice half of the noise? Every sound claim is heard with a plan that draws less than it charges for.
 
-    python benchmarks/court_power.py --seed 20 --jobs 2 --json results/court-power.json     # as long as a court
+    python benchmarks/court_power.py --seed 21 --jobs 2 --json results/court-power.json     # as long as a court
     python benchmarks/court_power.py [--share 0.5] [--seed 30] [--only gap,drw]
 
 A plan is caught if one of its pairs of graphs refutes it, at the confidence, deltas and runs of the court itself.
 Prints a line per case, then the plans that are not caught. Pairs, settings and runs were chosen by looking at other
-seeds than 20. The case of growing graphs has a test of its own (tests/evidence/test_court.py).
+seeds than 21. The case of growing graphs has a test of its own (tests/evidence/test_court.py).
 """
 
 from __future__ import annotations

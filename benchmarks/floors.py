@@ -25,7 +25,7 @@ import making
 from graphveil.graph.graph import Graph
 from graphveil.runtime.engine import Local, one_thread
 
-REAL = ("rutgers89", "twitch-de", "chameleon-undirected", "cora", "pubmed", "photo", "facebook")
+REAL = ("cora", "chameleon-undirected", "twitch-de", "photo")
 SHAPES: dict[str, tuple[list[float], int, float]] = {
     "78/22": ([0.78, 0.22], 50, 0.15),
     "95/5": ([0.95, 0.05], 50, 0.15),

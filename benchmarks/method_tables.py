@@ -6,7 +6,7 @@ methods against all datasets at one epsilon; `<!-- results/leaderboard.json: bes
 for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
 all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
 the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its other seeds;
-`power` for what it notices of half of the noise;
+`power` for what it notices of half of the noise; `confirmed` for what confirm.py compared last;
 `<!-- results/NAME.json: columns features -->` for entries of what is no table of scores. What lies between a mark and
 `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
@@ -53,6 +53,8 @@ def content(table: Path, wanted: str) -> str:
         return rulings([table, *sorted(table.parent.glob("court-[0-9].json"))])
     if wanted == "power":
         return power(kept.read_json(table)["cases"])
+    if wanted == "confirmed":
+        return confirmed(kept.read_json(table))
     if wanted == "changes":
         return changes(kept.read_json(table), kept.load(table.parents[1] / "leaderboard.json"))
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
@@ -132,6 +134,20 @@ def beside(lines: list[KeptLine], epsilon: float, graphs: Sequence[str]) -> str:
 def measured(table: Path, columns: Sequence[str]) -> str:
     """Some entries of every measurement, to three digits."""
     return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept.read_json(table)])
+
+
+def confirmed(lines: Sequence[dict[str, Any]]) -> str:
+    """How many kept lines were run again, and how far they were from what was kept."""
+    tables, runs = len({line["table"] for line in lines}), sum(line["seeds"] for line in lines)
+    exact = sum(line["again"] == line["kept"] for line in lines)
+    other = [line for line in lines if not line["same"]]
+    large = [line for line in lines if not line["dataset"].startswith("chain") and line["again"] is not None]
+    worst = max(large, key=lambda line: abs(line["again"] - line["kept"]))
+    return (
+        f"{len(lines)} lines of {tables} tables, {runs:,} runs: {'all are' if not other else f'{len(other)} are not'} "
+        f"the same, {exact} to the last digit. The largest difference off the chains is "
+        f"{100 * abs(worst['again'] - worst['kept']):.1f} points, in `{worst['table']}`."
+    )
 
 
 def changes(earlier: list[dict[str, Any]], lines: list[KeptLine]) -> str:

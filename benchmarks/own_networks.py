@@ -1,9 +1,9 @@
 """A module of one's own beside the built-in networks: seconds of a step, and test accuracy.
 
     python benchmarks/own_networks.py speed [--results results/own-networks-speed.json]
-    python benchmarks/own_networks.py accuracy --records DIR [--units node label] [--datasets cora] [--methods drw]
+    python benchmarks/own_networks.py accuracy [--units node label] [--datasets cora] [--methods drw]
                                                [--networks "own gat"] [--seeds 0 1 2]
-    python benchmarks/own_networks.py merge --records DIR --results results/own-networks.json
+    python benchmarks/own_networks.py merge --results results/own-networks.json
 
 speed: clipped gradients of 4,096 subgraphs, one thread: network=gcn by the built-in engine, the same network written
 with GCNConv by `own_gradients`, and a plain loop over subgraphs (on a sixteenth of them, scaled up); one layer on stars
@@ -349,7 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["speed", "accuracy", "merge"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--records", type=Path, default=Path(".bench/own-networks"))
+    parser.add_argument("--records", type=Path, help="folder of the runs; by default another one for other code")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--units", nargs="+", default=list(UNITS))
     parser.add_argument("--datasets", nargs="+")
@@ -357,6 +357,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     given = parser.parse_args()
+    given.records = given.records or making.folder_of("own-networks")
     if given.what == "accuracy":
         accuracy(given)
         return

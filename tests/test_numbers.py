@@ -1,16 +1,17 @@
-"""Every number with decimals that is typed in README and docs says where it comes from, and is found there.
+"""Every number with decimals that is typed in README and docs says where it comes from, and most are found there.
 
 `<!-- numbers: SOURCES -->` on a line of its own holds until the next such mark or the next heading. Blocks that are
 filled from results, and blocks of code, need none. Sources, separated by semicolons:
 
 - `results/edge.json`: a kept result has the number, as it is, in per cent or as a mean over seeds, and what follows
   a plus-minus sign is one of its spreads. `results/edge.json: cora + gap + epsilon 4` names the entries that count;
-  in a row of a table words in cells narrow them further.
+  in a table words in the row and at the head of the column narrow them further.
 - `tests/golden/test_teacher.py`, or another file of tests, benchmarks or experiments: the number stands in it.
 - `given 0.1 85.1-77.9=7.2`: settings and figures of papers, named one by one, and differences of numbers that the
   other sources have.
-- `formula`: settings, examples and arithmetic that a reader can redo. Nothing that was measured.
-- `once: COMMAND`: measured once and not kept, which the text says. The command measures it again.
+- `formula`: settings, examples and arithmetic that a reader can redo. Nothing that was measured. Not compared.
+- `once: COMMAND`: measured once and not kept, which the text says, as speeds of some machine are. The command, which
+  stands there too, measures it again. Not compared.
 
 `formula 0.5 1.4` and `once 0.9: COMMAND` are sources of these numbers alone.
 """
@@ -52,6 +53,16 @@ class Section:
     def numbers(self) -> list[str]:
         return [number for _, line in self.lines for number in decimals(line)]
 
+    def told(self) -> Iterator[tuple[int, str, bool, str]]:
+        """Every number with its line, whether it is a spread, and what narrows its source: in a table, row and head."""
+        head: list[str] = []
+        for place, line in self.lines:
+            cells = line.split("|") if line.startswith("|") else [line]
+            head = cells if len(cells) > 1 and len(head) != len(cells) else head if len(cells) > 1 else []
+            for column, cell in enumerate(cells):
+                words = f"{line}{head[column]}|" if head else ""
+                yield from ((place, number, spread, words) for number, spread in told(cell))
+
 
 def sections(page: Path) -> Iterator[Section]:
     section, fenced, filled = Section((), []), False, False
@@ -82,7 +93,7 @@ def words_of(name: str) -> set[str]:
 
 
 def has(source: str, number: str, spread: bool = False, line: str = "") -> bool:
-    """Whether a single source has a number that stands in a line."""
+    """Whether a single source has a number that stands in a line, or in a row under the head of its column."""
     (kind, *named), chosen = source.partition(": ")[0].split(), source.partition(": ")[2]
     if kind in ("formula", "once"):
         return not named or number in named
@@ -106,9 +117,8 @@ def test_every_typed_number_is_in_its_source(page: Path) -> None:
         f"{name_of(page)}:{place}: {number} {'is not in ' if section.sources else 'has no source'}"
         + "; ".join(section.sources)
         for section in sections(page)
-        for place, line in section.lines
-        for number, spread in told(line)
-        if not any(has(source, number, spread, line) for source in section.sources)
+        for place, number, spread, words in section.told()
+        if not any(has(source, number, spread, words) for source in section.sources)
     ]
     assert not wrong, "\n" + "\n".join(wrong)
 
@@ -123,6 +133,7 @@ def test_sources_exist_and_say_what_they_must(page: Path) -> None:
             assert not missing, f"{source}: {missing} is not there"
             if kind == "once":
                 assert exists(chosen), f"{source}: no such script or command"
+                assert chosen in " ".join(line for _, line in section.lines), f"{source}: the text must name it"
                 assert SAID.search(" ".join(line for _, line in section.lines)), f"{source}: the text must say so"
             elif kind == "given":
                 for term in filter(re.compile("=").search, named):

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import graphveil as gv
+from graphveil import datasets
 from graphveil.advice.stand_in import MEAN_DEGREE, Assumed, adjusted_homophily, public_facts, stand_in
-from graphveil.core import Adjacency
+from graphveil.core import Adjacency, MissingData
 from graphveil.datasets.synthetic import social
 from graphveil.graph.arcs import Csr
 from graphveil.graph.graph import Graph
@@ -40,6 +41,15 @@ def test_adjusted_homophily_is_one_inside_classes_and_zero_by_chance() -> None:
     every = np.argwhere(~np.eye(40, dtype=bool)).T
     dense = Csr.from_edge_index(every[0], every[1], 40)
     assert abs(adjusted_homophily(dense, np.arange(40) % 2)) < 0.03
+
+
+@pytest.mark.parametrize(("name", "known"), [("cora", 0.77), ("photo", 0.79), ("rutgers89", 0.42), ("twitch-de", 0.14)])
+def test_real_graphs_have_the_homophily_that_the_page_says(name: str, known: float) -> None:
+    try:
+        graph = datasets.load(name)
+    except MissingData as error:
+        pytest.skip(str(error))
+    assert round(homophily_of(graph), 2) == known
 
 
 @pytest.mark.parametrize("homophily", [0.0, 0.4, 0.9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,13 @@ import making
 from graphveil.bench import kept, runner, spec
 from graphveil.bench.kept import LINES, KeptLine
 from graphveil.bench.spec import BenchTask
+from graphveil.evidence import court
+from graphveil.evidence.sound_cases import Upheld
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
 FEWER_SEEDS: dict[tuple[str, str], int] = {}
 """Seeds of the lines, by table and dataset, that have not yet been run with all seeds of their experiment."""
-
-
-LINES_OF_A_SCRIPT = {"own-networks"}
-"""Its lines say what made them, as those of a table do."""
 
 
 def lines(name: str) -> list[KeptLine]:
@@ -77,9 +76,18 @@ def test_the_code_that_ships_made_every_other_file(name: str) -> None:
 
 def test_of_every_kept_file_it_is_known_what_made_it() -> None:
     kept_files = {path.stem for path in RESULTS.glob("*.json")}
-    assert kept_files == {*TABLES, *making.MADE, *LINES_OF_A_SCRIPT}
+    assert kept_files == {*TABLES, *making.MADE}
 
 
-@pytest.mark.parametrize("name", sorted(LINES_OF_A_SCRIPT))
-def test_the_code_that_ships_made_the_lines_of_scripts(name: str) -> None:
-    assert not [line.method for line in lines(name) if line.stale]
+def test_kept_courts_are_whole_and_their_seeds_apart() -> None:
+    known = {case.name for case in court.cases()}
+    for seed, name in enumerate(("court", "court-1", "court-2")):
+        held = json.loads((RESULTS / f"{name}.json").read_bytes())
+        assert (held["seed"], held["quick"], held["as_expected"]) == (seed, False, True)
+        assert {ruling["name"] for ruling in held["rulings"]} == known
+
+
+def test_what_a_court_notices_of_half_of_the_noise_is_of_every_sound_plan() -> None:
+    held = json.loads((RESULTS / "court-power.json").read_bytes())
+    assert (held["seed"], held["share"]) == (21, 0.5)
+    assert {row["case"] for row in held["cases"]} == {case.name for case in court.cases() if isinstance(case, Upheld)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import making
 from graphveil import discover
+from graphveil.evidence import court
 from graphveil.report import records
 
 
@@ -69,7 +71,8 @@ def test_the_source_of_a_script_is_all_that_it_takes_of_evidence_and_of_its_neig
     direct = {path.name for path in making._imported(node)}
     assert {"edge_attacks.py", "gmia.py", "bounds.py"} <= direct
     assert "making.py" not in direct
-    assert {path.parent.name for path in making._imported(node)} <= {"benchmarks", "evidence", "attacks", "cases"}
+    rooms = {path.parent.name for path in making._imported(node)}
+    assert rooms <= {"benchmarks", "evidence", "attacks", "cases", "privacy", "release"}
 
 
 @pytest.mark.parametrize("name", making.MADE)
@@ -88,9 +91,67 @@ def test_a_script_names_no_method_that_is_not_noted(name: str) -> None:
 def test_runs_that_are_the_same_again_are_noted(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     making.keep(results / "edge-attacks.json", [RUN])
     altered(results, source="0")
-    monkeypatch.setattr("edge_attacks.again", lambda run: {**run, "accuracy": run["accuracy"] - 0.2})
-    assert not making.confirm("edge-attacks", 1, jobs=1)
-    assert making.stale("edge-attacks")
+    for wrong in (0.6, float("nan")):
+        monkeypatch.setattr("edge_attacks.again", lambda run, wrong=wrong: {**run, "accuracy": wrong})
+        assert not making.confirm("edge-attacks", 1, jobs=1)
+        assert making.stale("edge-attacks")
     monkeypatch.setattr("edge_attacks.again", lambda run: run)
     assert making.confirm("edge-attacks", 1, jobs=1)
     assert not making.stale("edge-attacks")
+
+
+def test_runs_of_some_methods_confirm_no_others(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    making.keep(results / "edge-attacks.json", [RUN, {**RUN, "method": "mlp"}])
+    altered(results, source="0")
+    monkeypatch.setattr("edge_attacks.again", lambda run: run)
+    assert not making.confirm("edge-attacks", 5, jobs=1, where="method=mlp")
+    assert making.stale("edge-attacks")
+    assert making.confirm("edge-attacks", 2, jobs=1)
+
+
+def test_a_file_without_runs_of_its_own_is_not_confirmed() -> None:
+    with pytest.raises(SystemExit, match="heterpoisson-audit has no runs"):
+        making.confirm("heterpoisson-audit", 1, jobs=1)
+
+
+@pytest.mark.parametrize("words", ["--quick", "--datasets cora"])
+def test_a_part_is_not_noted_as_the_whole(results: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    script, *told = making.MADE["edge-attacks"].command.removeprefix("python ").split()
+    monkeypatch.setattr(sys, "argv", [str(making.REPOSITORY / script), *told, *words.split()])
+    making.keep(results / "edge-attacks.json", [RUN])
+    assert making.stale("edge-attacks")
+    monkeypatch.setattr(sys, "argv", [str(making.REPOSITORY / script), *told[2:], "--jobs", "7"])
+    making.keep(results / "edge-attacks.json", [RUN])
+    assert not making.stale("edge-attacks")
+
+
+def test_what_was_edited_while_it_ran_is_not_noted(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, *told = making.MADE["edge-attacks"].command.removeprefix("python ").split()
+    monkeypatch.setattr(sys, "argv", [str(making.REPOSITORY / script), *told])
+    monkeypatch.setattr(making, "_STARTED", 0.0)
+    making.keep(results / "edge-attacks.json", [RUN])
+    assert making.stale("edge-attacks")
+
+
+def test_a_court_hears_all_code_of_a_method_and_of_methods_among_its_settings() -> None:
+    (best,) = (case for case in court.cases() if case.name == "best-node")
+    found = {file.name for file in making._files_of(making._modules(best))}
+    assert {"best.py", "dpsgd.py", "gaussian.py"} <= found
+    (stream,) = (case for case in court.cases() if case.name == "stream-edge")
+    assert "hearsay.py" in {file.name for file in making._files_of(making._modules(stream))}
+    judges = {file.name for file in making.sources(making.MADE["court"])}
+    assert {
+        "accounting.py",
+        "session.py",
+        "journal.py",
+        "period.py",
+        "finding.py",
+        "stronger.py",
+        "gap_one_row.py",
+    } <= judges
+
+
+def test_where_no_method_is_run_all_code_counts_that_is_imported() -> None:
+    assert {"auditor.py", "bounds.py", "gaussian.py", "accounting.py"} <= {
+        file.name for file in making.sources(making.MADE["auditor"])
+    }

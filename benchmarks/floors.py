@@ -59,13 +59,14 @@ def scored(unit: str, case: tuple[str, float, int]) -> dict[str, Any]:
     return {"graph": name, "unit": unit, "epsilon": epsilon, "seed": seed, **found}
 
 
-def table(rows: list[dict[str, Any]], graphs: list[str], epsilons: list[float]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     """A row for every graph: the largest class, and the default with the old one in brackets."""
+    epsilons = sorted({row["epsilon"] for row in rows})
     lines = [
         "| graph | largest class | " + " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons) + " |",
         "| --- " * (2 + len(epsilons)) + "|",
     ]
-    for name in graphs:
+    for name in dict.fromkeys(row["graph"] for row in rows):
         mine = [row for row in rows if row["graph"] == name]
         cells = [f"{100 * fmean(row['largest class'] for row in mine):.1f}"]
         for epsilon in epsilons:
@@ -90,7 +91,7 @@ def main() -> None:
     with one_thread():
         found = dict(Local(given.jobs).stream(scored, given.unit, cases))
     rows = [found[place] for place in range(len(cases))]
-    print(table(rows, given.graphs, given.epsilons))
+    print(table(rows))
     if given.json:
         making.keep(given.json, rows)
 

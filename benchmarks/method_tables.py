@@ -7,6 +7,7 @@ for the three methods of every unit that are best on these graphs, on average; `
 all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
 the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its other seeds;
 `power` for what it notices of half of the noise; `confirmed` for what confirm.py compared last;
+`floors` for what `dpsgd` has beside the largest class;
 `<!-- results/NAME.json: columns features -->` for entries of what is no table of scores. What lies between a mark and
 `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import floors
 from court_power import by_plan
 from graphveil.bench import kept
 from graphveil.bench.best_proven import LARGEST, best_proven
@@ -53,6 +55,8 @@ def content(table: Path, wanted: str) -> str:
         return rulings([table, *sorted(table.parent.glob("court-[0-9].json"))])
     if wanted == "power":
         return power(kept.read_json(table)["cases"])
+    if wanted == "floors":
+        return floors.table(kept.read_json(table))
     if wanted == "confirmed":
         return confirmed(kept.read_json(table))
     if wanted == "changes":

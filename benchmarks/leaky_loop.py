@@ -108,7 +108,7 @@ def embedding(graph: Graph, seed: int) -> Tensor:
 
 def measure(names: list[str], seeds: int) -> list[dict[str, Any]]:
     """Print the table of accuracies, and return what it is made of."""
-    rows = []
+    found: list[dict[str, Any]] = []
     act = calibrated(Reading.PUBLISHED)
     print(f"epsilon {EPSILON:g}, delta {DELTA:g}, noise as published {act.std:.4f}; test accuracy in per cent")
     print(f"{'dataset':<10}{'X_0':<12}{'loop':<26}{'head on X_K':>14}{'on [X_0 | X_K]':>18}")
@@ -116,7 +116,7 @@ def measure(names: list[str], seeds: int) -> list[dict[str, Any]]:
     for name in names:
         graphs = [gv.datasets.load(name, split="random_80_20", seed=seed) for seed in range(seeds)]
         alone = [accuracy(graph, unit_rows(graph.x), seed) for seed, graph in enumerate(graphs)]
-        rows += kept(name, "features", "no edges", "X_K", alone)
+        found += kept(name, "features", "no edges", "X_K", alone)
         print(f"{name:<10}{'features':<12}{'no edges':<26}{told(alone):>14}", flush=True)
         for start in ("features", "embedding"):
             encoded = start == "embedding"
@@ -128,9 +128,9 @@ def measure(names: list[str], seeds: int) -> list[dict[str, Any]]:
                     heads[0].append(accuracy(graph, last, seed))
                     heads[1].append(accuracy(graph, torch.cat([rows, last], dim=1), seed))
                 for head, shares in zip(("X_K", "X_0 and X_K"), heads, strict=True):
-                    rows += kept(name, start, title, head, shares)
+                    found += kept(name, start, title, head, shares)
                 print(f"{name:<10}{start:<12}{title:<26}{told(heads[0]):>14}{told(heads[1]):>18}", flush=True)
-    return rows
+    return found
 
 
 def kept(name: str, start: str, title: str, head: str, shares: list[float]) -> list[dict[str, Any]]:

@@ -310,7 +310,9 @@ def confirm(name: str, count: int, jobs: int, where: str = "") -> bool:
     every = json.loads((RESULTS / f"{name}.json").read_text())
     word, _, value = where.partition("=")
     runs = [run for run in every if str(run.get(word, "")) == value]
-    chosen = [*{run.get("method"): run for run in runs}.values(), *runs[:: max(len(runs) // count, 1)]][:count]
+    chosen = list({_line(run): run for run in runs}.values())
+    if more := count - len(chosen):
+        chosen += [run for run in runs[:: max(len(runs) // count, 1)] if run not in chosen][: max(more, 0)]
     apart = []
     with one_thread():
         for place, far in Local(jobs).stream(_apart, name, chosen):
@@ -318,13 +320,18 @@ def confirm(name: str, count: int, jobs: int, where: str = "") -> bool:
             words = {word: said for word, said in chosen[place].items() if isinstance(said, str | int)}
             print(f"{far:.4f}", words, flush=True)
     same = bool(apart) and all(far <= ALIKE for far in apart)
-    unseen = {run.get("method") for run in every} - {run.get("method") for run in chosen}
+    unseen = set(map(_line, every)) - set(map(_line, chosen))
     print(f"{len(apart)} runs again, {apart.count(0.0)} to the last digit: {'the same' if same else 'NOT the same'}")
     if unseen:
-        print(f"not confirmed: of {', '.join(map(str, unseen))} none was run; ask for more --runs, without --where")
+        print(f"not confirmed: of {', '.join(map(str, unseen))} none was run; leave out --where")
     if same and not unseen:
         note(RESULTS / f"{name}.json")
     return same and not unseen
+
+
+def _line(run: dict[str, Any]) -> str:
+    """What a run is of: a method, or a row of a table."""
+    return str(run.get("method", run.get("row", "")))
 
 
 def _apart(name: str, run: dict[str, Any]) -> float:

@@ -139,10 +139,16 @@ MADE = {
     ),
     "audit-speed": _script("audit_speed", "--results results/audit-speed.json", "hearsay", "cora"),
     "floors": _script("floors", "--jobs 2 --json results/floors.json", "dpsgd", _FLOORS),
+    "streams": _script(
+        "streams", "accuracy --jobs 2 --json results/streams.json", "hearsay mlp", "cora photo facebook"
+    ),
     "stream-audit": _script("audit_streams", "--json results/stream-audit.json", "hearsay"),
     "leaky-loop": _script("leaky_loop", "accuracy --json results/leaky-loop.json", "caribou", "cora photo"),
     "leaky-loop-audit": _script("leaky_loop", "audit --json results/leaky-loop-audit.json", "caribou"),
     "sensitivity-search": _script("sensitivity_search", "--json results/sensitivity-search.json"),
+    "privgnn-rule": _script(
+        "privgnn_rule", "--jobs 2 --json results/privgnn-rule.json", "privgnn", "computers rutgers89"
+    ),
     "search-noise": _script("selection", "--json results/search-noise.json"),
     "auditor": _script("auditor", "--json results/auditor.json"),
     "low-rank": _script("low_rank", "--json results/low-rank.json", "eclipse", "facebook"),

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from graphveil.bench.kept import half_width
 from graphveil.core import rounded
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -70,7 +71,7 @@ def scores(held: Any) -> Iterator[float]:
 
 
 def spreads(held: Any) -> Iterator[float]:
-    """What may stand after a plus-minus sign: the spreads of lines, and the standard deviation of seeds."""
+    """What may stand after a plus-minus sign: the spreads of lines; of seeds the deviation, or half of the interval."""
     if isinstance(held, list):
         for row in held:
             yield from spreads(row)
@@ -80,7 +81,10 @@ def spreads(held: Any) -> Iterator[float]:
                 yield value
             else:
                 yield from spreads(value)
-    yield from (statistics.stdev(values) for values in groups(held) if len(values) > 1)
+    for values in groups(held):
+        if len(values) > 1:
+            deviation = statistics.stdev(values)
+            yield from (deviation, half_width(deviation, len(values)) or 0.0)
 
 
 def forms(values: Iterable[float]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from graphveil.core import Reading
 
 REPOSITORY = Path(__file__).parents[2]
 MAP = (REPOSITORY / "docs" / "tables.md").read_text(encoding="utf-8")
-OURS = {"smoke", "leaderboard", "floor", "selection"}
+OURS = {"choices", "smoke", "leaderboard", "floor", "selection"}
 """Experiments that stand for no table or figure of a paper."""
 
 

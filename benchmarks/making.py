@@ -99,7 +99,7 @@ MADE = {
     "node-attacks": _script(
         "node_attacks",
         "--jobs 2 --json results/node-attacks.json --page docs/attacks.md",
-        "caribou census dpsgd gcn heterpoisson privgnn sage",
+        "caribou census dpsgd gcn heterpoisson mlp privgnn sage",
         "cora pubmed facebook photo computers credit rutgers89",
     ),
     "heterpoisson-audit": _script(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -83,9 +84,9 @@ def rows() -> list[dict[str, float]]:
     for epsilon, count in product((1.0, 2.0, 4.0, 8.0), (2, 4, 8)):
         many, more = poisson_mean(count), geometric_mean(count)
         drawn = {
-            "Poisson number": times(lambda mu, mean=many: poisson(mu, mean), epsilon),  # type: ignore[misc]
+            "Poisson number": times(partial(poisson, mean=many), epsilon),
             "Poisson mean": many,
-            "geometric number": times(lambda mu, mean=more: geometric(mu, mean), epsilon),  # type: ignore[misc]
+            "geometric number": times(partial(geometric, mean=more), epsilon),
             "geometric mean": more,
         }
         alone = times(one, epsilon)

@@ -3,12 +3,13 @@
 A page says what it wants: `<!-- results/edge.json: gap + mlp -->` asks for all lines of `gap` (labels that begin with
 that word), with the line labelled exactly `mlp` beside them; `<!-- results/leaderboard.json: epsilon 4 -->` for all
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
-for the three methods of every unit that are best on these graphs, on average; `all at epsilon 4 on cora, facebook` for
-all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon, with its gaps;
-the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its other seeds;
-`power` for what it notices of half of the noise; `confirmed` for what confirm.py compared last;
-`floors` for what `dpsgd` has beside the largest class;
-`<!-- results/NAME.json: columns features -->` for entries of what is no table of scores. What lies between a mark and
+for the three methods of every unit that are best on these graphs, on average, and `dpsgd`; `all at epsilon 4 on cora,
+facebook` for all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon,
+with its gaps; the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its
+other seeds; `power` for what it notices of half of the noise; `confirmed` for what confirm.py compared last; `floors`
+for what `dpsgd` has beside the largest class; `<!-- results/NAME.json: columns features -->` for entries of what is no
+table of scores.
+What lies between a mark and
 `<!-- /results -->` is written anew.
 Marks whose file does not exist stay as they are, so that they can wait for their experiment.
 """
@@ -32,6 +33,10 @@ from graphveil.evidence.court import Court, Ruling
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+_RENAMED = {"heterpoisson": "paircounts"}
+"""Lines that have another name since they were first kept, and its new one."""
+_PLAIN = "dpsgd"
+"""Begins the labels of what reads no edge where nodes, features or labels are protected."""
 _BLOCK = re.compile(r"(<!-- results/(?P<name>[\w/-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
 
 
@@ -105,7 +110,7 @@ def markdown(lines: list[KeptLine]) -> str:
 
 
 def best(lines: list[KeptLine], count: int, epsilon: float, graphs: Sequence[str]) -> str:
-    """Rows of the `count` best methods of every unit and split by mean score, then of what is free or not private.
+    """Rows of the `count` best methods of every unit and split by mean score, then of what reads no edge or is free.
 
     Of a method with several lines (labels that begin with the same word) the best one counts. Claims that are only
     published, and lines that lack a graph, are left out, and so is what is not private beside a public graph: three
@@ -149,28 +154,34 @@ def confirmed(lines: Sequence[dict[str, Any]]) -> str:
     worst = max(large, key=lambda line: abs(line["again"] - line["kept"]))
     return (
         f"{len(lines)} lines of {tables} tables, {runs:,} runs: {'all are' if not other else f'{len(other)} are not'} "
-        f"the same, {exact} to the last digit. The largest difference off the chains is "
+        f"the same by that rule, {exact} to the last digit. The largest difference that it forgives off the chains is "
         f"{100 * abs(worst['again'] - worst['kept']):.1f} points, in `{worst['table']}`."
     )
 
 
 def changes(earlier: list[dict[str, Any]], lines: list[KeptLine]) -> str:
-    """How far the leaderboard's lines moved since they were first kept, by unit and method; chains are left out."""
+    """How far lines of the leaderboard moved since they were first kept, by unit and method; chains beside the rest."""
     now = {(line.dataset, line.method, line.unit, line.split, line.epsilon): line.test for line in lines}
-    moved: dict[tuple[str, str], list[float | None]] = {}
+    moved: dict[tuple[str, str], tuple[list[float | None], list[float | None]]] = {}
     for old in earlier:
-        test = now.get((old["dataset"], old["method"], old["unit"], old["split"], float(old["epsilon"])))
-        if not old["dataset"].startswith("chain"):
-            moved.setdefault((old["unit"], old["method"]), []).append(None if test is None else test - old["test"])
-    head = ["unit", "method", "cells that moved", "on average", "most down", "most up"]
-    return lined(head, [[*place, str(len(steps)), *_summary(steps)] for place, steps in moved.items()])
+        method = _RENAMED.get(old["method"], old["method"])
+        test = now.get((old["dataset"], method, old["unit"], old["split"], float(old["epsilon"])))
+        steps = moved.setdefault((old["unit"], method), ([], []))
+        steps[old["dataset"].startswith("chain")].append(None if test is None else test - old["test"])
+    parts = ("lines that moved", "on average", "most down", "most up")
+    head = ["unit", "method", *parts, *(f"{part}, chains" for part in parts)]
+    body = [
+        [*place, *(cell for steps in both for cell in (str(len(steps)), *_summary(steps)))]
+        for place, both in moved.items()
+    ]
+    return lined(head, body)
 
 
 def _summary(steps: Sequence[float | None]) -> list[str]:
     """Mean, least and largest step in points."""
     known = [100 * step for step in steps if step is not None]
     if not known:
-        return ["no longer there, or stale", "", ""]
+        return ["no longer there, or stale" if steps else "", "", ""]
     return [f"{value:+.1f}" for value in (statistics.fmean(known), min(known), max(known))]
 
 
@@ -236,7 +247,7 @@ def _claims(cases: Sequence[tuple[Ruling, ...]]) -> str:
 
 
 def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> list[str]:
-    """The labels of the `count` best methods, then those that stand for all epsilons."""
+    """The labels of the `count` best methods, then `dpsgd`, then those that stand for all epsilons."""
     score = {label: statistics.fmean(line.test or 0.0 for line in row.values()) for label, row in rows.items()}
     ranked = sorted((label for label, row in rows.items() if len(row) == graphs), key=lambda label: -score[label])
     free = [label for label in ranked if all(line.free for line in rows[label].values())]
@@ -245,7 +256,9 @@ def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> lis
     for label in ranked:
         if label not in free:
             of_method.setdefault(re.split(r"\W", label)[0], label)
-    return [*list(of_method.values())[:count], *(label for label in free if label in ranked)]
+    best, others = list(of_method.values())[:count], list(of_method.values())[count:]
+    plain = [label for label in others if label.startswith(_PLAIN)]
+    return [*best, *plain, *(label for label in free if label in ranked)]
 
 
 def pages() -> Iterator[Path]:

@@ -4,10 +4,11 @@ A kept line says which revision of its method made it (src/graphveil/bench/revis
 has changed, nobody knows whether its lines still hold, and they are not shown. This command runs some of them again,
 with all their seeds: of every method, unit and reading in every table the `--samples` that took longest among those
 within `--seconds` a run. A line is the same if its mean differs by at most half of the half-width of its interval, or
-by `SAME`. Where all lines of a method are the same, revisions.json takes over the new source and nothing else changes.
-Where one is not, the revision is raised, and all of its lines are stale until `graphveil bench run NAME --results
-results/NAME.json` makes them again. Lines of which it is not known what made them take the present revision if the
-sampled ones of their table, method, unit and reading are the same, and stay stale otherwise.
+by `SAME`, and both of its epsilons are what they were. Where all lines of a method are the same, revisions.json takes
+over the new source and nothing else changes. Where one is not, the revision is raised, and all of its lines are stale
+until `graphveil bench run NAME --results results/NAME.json` makes them again. Lines of which it is not known what made
+them take the present revision if the sampled ones of their table, method, unit and reading are the same, and stay stale
+otherwise.
 
 What was run again, and what it gave, is kept in results/history/confirmed.json. Interrupted, it goes on where it was
 (`--out`).
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -101,6 +103,11 @@ def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
     width = line.interval if line.interval is not None else half_width(line.std, line.seeds)
     allowed = max(SAME, (width or 0.0) / 2)
     whole = row is not None and row.seeds == line.seeds and not row.failed
+    # A claim or a proof that changed moves no score where the noise is as before.
+    spent = row is not None and all(
+        math.isclose(getattr(row, name) or 0.0, getattr(line, name) or 0.0, rel_tol=1e-6)
+        for name in ("certificate_epsilon", "sound_epsilon")
+    )
     return {
         "table": sample.table,
         "dataset": line.dataset,
@@ -112,7 +119,7 @@ def compared(sample: Sample, rows: dict[Place, table.Row]) -> dict[str, Any]:
         "kept": line.test,
         "again": again,
         "allowed": allowed,
-        "same": again is not None and line.test is not None and abs(again - line.test) <= allowed and whole,
+        "same": again is not None and line.test is not None and abs(again - line.test) <= allowed and whole and spent,
         "made_by": "" if row is None else row.made_by,
     }
 

@@ -7,9 +7,9 @@
 Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py). For every other kept
 file made_by.json has the revisions of the methods that it ran, the SHA-256 of its script with all that this takes of
 its own folder and of evidence/, that of the data, and that of the file itself. If one of them is another today, the
-file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court plays games, in which
-mechanisms say what their answers tell: no accuracy shows that, so there all of a method's source counts, and not its
-revision alone.
+file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court, and audits, play games, in
+which mechanisms say what their answers tell: no accuracy shows that, so there all of a method's source counts, and not
+its revision alone.
 
 A file is noted by the very command that `MADE` has for it (for another number of jobs, if one likes), and if no source
 was edited while it ran.
@@ -33,6 +33,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from graphveil import discover
 from graphveil.bench import revisions, runner
 from graphveil.core import Described
 from graphveil.evidence import court
@@ -57,6 +58,8 @@ OTHERS = "cases of their own"
 """Those of the court that are of no method: false claims, and growing graphs."""
 RATES = ("auc", "accuracy", "B1", "B2", "B3")
 """What is compared of a run; rates at small chances of a false alarm hang on a handful of pairs."""
+SPENT = ("claimed", "provable", "sound epsilon")
+"""What must be as it was."""
 _STARTED = time.time()
 
 
@@ -70,11 +73,13 @@ class Made:
     datasets: tuple[str, ...] = ()
     hears: bool = False
     """Whether it hears the cases of the court."""
+    plays: bool = False
+    """Whether it plays games with its methods: all of their code counts, and not their revisions alone."""
 
 
-def _script(name: str, words: str, methods: str = "", datasets: str = "") -> Made:
+def _script(name: str, words: str, methods: str = "", datasets: str = "", plays: bool = False) -> Made:
     command = f"python benchmarks/{name}.py {words}"
-    return Made(command, (SCRIPTS / f"{name}.py",), tuple(methods.split()), tuple(datasets.split()))
+    return Made(command, (SCRIPTS / f"{name}.py",), tuple(methods.split()), tuple(datasets.split()), plays=plays)
 
 
 _COURT = (EVIDENCE / "court.py", *sorted((EVIDENCE / "cases").glob("*.py")))
@@ -107,6 +112,7 @@ MADE = {
         "--json results/heterpoisson-audit.json",
         "heterpoisson ndp",
         "facebook twitch-de computers pubmed",
+        plays=True,
     ),
     "heterpoisson-impact": _script("impact", "--json results/heterpoisson-impact.json", "heterpoisson"),
     "eclipse-vectors": _script(
@@ -124,7 +130,10 @@ MADE = {
         "computers",
     ),
     "privgnn-audit": _script(
-        "privgnn_programmed", "audit --json results/privgnn-audit.json --page docs/methods/privgnn.md", "privgnn"
+        "privgnn_programmed",
+        "audit --json results/privgnn-audit.json --page docs/methods/privgnn.md",
+        "privgnn",
+        plays=True,
     ),
     "own-networks": _script(
         "own_networks",
@@ -142,9 +151,9 @@ MADE = {
     "streams": _script(
         "streams", "accuracy --jobs 2 --json results/streams.json", "hearsay mlp", "cora photo facebook"
     ),
-    "stream-audit": _script("audit_streams", "--json results/stream-audit.json", "hearsay"),
+    "stream-audit": _script("audit_streams", "--json results/stream-audit.json", "hearsay", plays=True),
     "leaky-loop": _script("leaky_loop", "accuracy --json results/leaky-loop.json", "caribou", "cora photo"),
-    "leaky-loop-audit": _script("leaky_loop", "audit --json results/leaky-loop-audit.json", "caribou"),
+    "leaky-loop-audit": _script("leaky_loop", "audit --json results/leaky-loop-audit.json", "caribou", plays=True),
     "sensitivity-search": _script("sensitivity_search", "--json results/sensitivity-search.json"),
     "privgnn-rule": _script(
         "privgnn_rule", "--jobs 2 --json results/privgnn-rule.json", "privgnn", "computers rutgers89"
@@ -179,7 +188,8 @@ def key_of(name: str) -> dict[str, Any]:
 def sources(made: Made) -> set[Path]:
     """The files of a script, its neighbours, and what all these import of evidence/.
 
-    What methods are made of is not in it: their revisions say that. Where none is run, all is in it that is imported.
+    What methods are made of is not in it: their revisions say that. Where none is run, or games are played, all is in
+    it that is imported, and methods too.
     """
     found: set[Path] = set()
     waiting = list(made.files)
@@ -187,8 +197,9 @@ def sources(made: Made) -> set[Path]:
         if (file := waiting.pop()) not in found:
             found.add(file)
             waiting += _imported(file)
-    if not made.methods and not made.hears:
+    if made.plays or not (made.methods or made.hears):
         found |= _files_of(name for file in found for name in revisions.imports(file))
+        found |= _files_of(discover.written_method(name).__module__ for name in made.methods)
     return found
 
 
@@ -353,6 +364,8 @@ def _rates(then: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[float, f
             yield from _rates(said, now[word])
         elif word in RATES:
             yield float(said), float(now[word])
+        elif word in SPENT and not math.isclose(float(said), float(now[word]), rel_tol=1e-6):
+            yield float(said), math.inf
 
 
 def _notes() -> dict[str, dict[str, Any]]:

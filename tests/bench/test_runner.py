@@ -25,7 +25,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil.bench import runner, table
+from graphveil.bench import revisions, runner, table
 from graphveil.bench.record import Record, quality_of
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
@@ -454,7 +454,7 @@ def test_a_model_is_tested_on_other_graphs_with_their_own_budget(tmp_path: Path)
 def test_the_fingerprint_is_of_all_graphs_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, both = make(seeds=[0]), make(seeds=[0], test_on=["chain-m"])
     [first], [second] = (runner.run(spec, out=tmp_path) for spec in (alone, both))
-    assert first.data == gv.datasets.load("chain-s").fingerprint() == runner.fingerprint_of("chain-s")
+    assert first.data == runner.split_of("chain-s", None, "random")
     assert len(second.data) == 64
     assert second.data != first.data
     held = {name: runner.fingerprint_of(name) for name in ("chain-s", "chain-m")}
@@ -465,15 +465,45 @@ def test_the_fingerprint_is_of_all_graphs_that_are_read(tmp_path: Path, monkeypa
     assert runner.finished(both, out=tmp_path) == [second], "chain-m is not here, so nobody knows better"
 
 
+def test_another_split_is_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole of a dataset may be as before while others train."""
+    spec = make(seeds=[0])
+    [first] = runner.run(spec, out=tmp_path)
+    load = runner._loaded
+    monkeypatch.setattr(runner, "_loaded", lambda *given: load(*given).random_split(0.5, 0.25, 0.25, seed=7))
+    runner.split_of.cache_clear()
+    assert runner.finished(spec, out=tmp_path) == []
+    monkeypatch.undo()
+    runner.split_of.cache_clear()
+    assert runner.finished(spec, out=tmp_path) == [first]
+
+
+def test_a_public_graph_beside_is_data_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = runner.split_of("cora", None, "two_graphs")
+    load = runner._loaded
+    monkeypatch.setattr(runner, "_loaded", lambda *given: load("cora", None, "two_graphs_exchanged", given[3]))
+    runner.split_of.cache_clear()
+    assert runner.split_of("cora", None, "two_graphs") not in ("", told)
+    runner.split_of.cache_clear()
+
+
+def test_what_ran_while_its_file_was_edited_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code that was imported is not what the file says."""
+    monkeypatch.setattr(revisions, "_STARTED", 0.0)
+    [record] = runner.run(make(seeds=[0]), out=tmp_path)
+    assert record.result is None
+    assert "was edited while this ran" in record.failure
+
+
 def test_no_second_copy_of_a_graph_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the fingerprint would be in the memory of every run."""
     load, loaded = runner._loaded, []
     monkeypatch.setattr(runner, "_loaded", lambda *given: (loaded.append(weakref.ref(made := load(*given))), made)[1])
-    for held in (runner._graph, runner._other_graph, runner.fingerprint_of):
+    for held in (runner._graph, runner._other_graph, runner.split_of):
         held.cache_clear()
     runner.run(make(seeds=[0]), out=tmp_path)
     gc.collect()
-    assert len(loaded) == 2
+    assert len(loaded) == 3
     assert sum(graph() is not None for graph in loaded) == 1
 
 

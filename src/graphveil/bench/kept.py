@@ -55,6 +55,7 @@ class KeptLine(BaseModel):
     peak_mb: Width | None = None
     audited: Spent | None = None
     audit: str = ""
+    played_by: str = ""
     soundness: str = ""
     made_by: str = ""
     data: str = ""
@@ -70,10 +71,18 @@ class KeptLine(BaseModel):
         return revisions.stale(self.made_by)
 
     @property
+    def unheard(self) -> bool:
+        """Whether other code than today's attacked the claim, or nobody knows which."""
+        return self.audited is not None and self.played_by != revisions.played_by(self.made_by)
+
+    @property
     def current(self) -> Self:
-        """The line, without its scores if it is stale."""
+        """The line, without its scores if it is stale, and without a bound that other code certified.
+
+        A refutation stays, whatever found it.
+        """
         if not self.stale:
-            return self
+            return self.model_copy(update={"audited": None, "audit": ""}) if self.unheard and not self.refuted else self
         why = f"stale: {f'made by {self.made_by}' if self.made_by else 'it is not known what made it'}; run it again"
         blank = dict.fromkeys(("test", "std", "interval", "audited"))
         return self.model_copy(update={**blank, "audit": "", "failure": why, "failed": max(self.failed, 1)})

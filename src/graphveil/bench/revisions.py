@@ -17,8 +17,10 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +31,7 @@ from graphveil import discover
 _PACKAGE = Path(__file__).parents[1]
 FILE = Path(__file__).with_name("revisions.json")
 COMPUTES = (
+    "graphveil.bench.record",
     "graphveil.methods",
     "graphveil.mechanisms",
     "graphveil.nn",
@@ -52,8 +55,18 @@ COMPUTES = (
 )
 """What a result depends on beside the data. What reads tables, saves or draws pictures is not in it, nor are kernels of
 a GPU: results are kept of processors."""
-_ALWAYS = ("graphveil.training", "graphveil.privacy.noise", "graphveil.graph.splits", "graphveil.release.serving")
+_ALWAYS = (
+    "graphveil.bench.record",
+    "graphveil.training",
+    "graphveil.privacy.noise",
+    "graphveil.graph.splits",
+    "graphveil.release.serving",
+)
 """What every run goes through, though no method imports it."""
+_PLAYS = "graphveil.bench.audits"
+_JUDGES = ("graphveil.evidence", "graphveil.privacy", "graphveil.release.finding")
+"""What attacks claims, and what it takes of other rooms beside methods."""
+_STARTED = time.time()
 _DIGITS, _OTHERS = 8, 0
 """Of the digest in a name; the revision of methods of others."""
 _TEXT_OR_COMMENT = re.compile(
@@ -116,20 +129,47 @@ def _is_stale(part: str) -> bool:
     return part != _made_by(name) if name in known() else not revision.startswith(f"{_OTHERS}+")
 
 
+@cache
+def played_by(made: str) -> str:
+    """SHA-256 of all code that an audit of this maker's claim runs: no revision says what attacks find.
+
+    made: as `made_by` says it. Empty where a method is not known here.
+    """
+    names = [part.partition(" ")[0] for part in made.split(", ")]
+    if not made or not all(name in known() for name in names):
+        return ""
+    playing = _reached([_PLAYS], _JUDGES)
+    told = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(playing))
+    return hashlib.sha256((told + "".join(map(source_of, names))).encode()).hexdigest()
+
+
+def edited(name: str) -> str:
+    """The first of our files that a method runs which was written since this process began; empty if there is none.
+
+    What was imported before is not what the file says now.
+    """
+    files = (_ours(module) for module in sorted(_sources(name)) if module.startswith("graphveil."))
+    return next((file.name for file in files if file and file.stat().st_mtime > _STARTED), "")
+
+
 def forget() -> None:
     """Read revisions.json and sources again."""
-    for held in (known, _made_by, _ours, _read):
+    for held in (known, _made_by, _ours, _read, played_by):
         held.cache_clear()
 
 
 def source_of(name: str) -> str:
     """SHA-256 of the source of a method."""
     kind = discover.written_method(name)
-    modules = closure(kind.__module__, *_ALWAYS)
-    said = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(modules))
+    said = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(_sources(name)))
     if not _file(kind.__module__).is_file():
         said += _told(kind)
     return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _sources(name: str) -> set[str]:
+    """The modules of a method, and what every run goes through."""
+    return closure(discover.written_method(name).__module__, *_ALWAYS)
 
 
 def _told(kind: type) -> str:
@@ -142,18 +182,37 @@ def _told(kind: type) -> str:
 
 def closure(*modules: str) -> set[str]:
     """The modules and all that they import of the rooms that compute, and what these import, lazily or not."""
+    return _reached(modules, COMPUTES)
+
+
+def _reached(modules: Iterable[str], rooms: tuple[str, ...]) -> set[str]:
+    """The modules and all that they import of some rooms; a method of others brings its own package along."""
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
         if (name := waiting.pop()) not in found:
             found.add(name)
-            waiting += [other for other in _read(_file(name)).imports if other.startswith(COMPUTES)]
+            for said in _read(_file(name)).imports:
+                other = resolve_name(said, getattr(sys.modules[name], "__package__", "")) if said[0] == "." else said
+                if other.startswith(rooms) or _beside(name, other):
+                    waiting.append(other)
     return found
+
+
+def _beside(name: str, other: str) -> bool:
+    """Whether a module that is not ours lies in the package or the folder of one that is not ours either."""
+    if name.startswith("graphveil.") or other not in sys.modules or other.startswith("graphveil"):
+        return False
+    return other.partition(".")[0] == name.partition(".")[0] or _file(other).parent == _file(name).parent
 
 
 def _named(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level:
+        home = "." * node.level + (node.module or "")
+        yield from (f"{home}{'.' if node.module else ''}{alias.name}" for alias in node.names)
+        yield home
     elif isinstance(node, ast.ImportFrom) and node.module:
         for alias in node.names:
             inner = f"{node.module}.{alias.name}"

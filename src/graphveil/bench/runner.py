@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from graphveil import datasets, discover
 from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
-from graphveil.bench.revisions import made_by
+from graphveil.bench.revisions import edited, made_by
 from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec, digest
 from graphveil.core import GraphveilError
 from graphveil.datasets.source import SplitName
@@ -141,7 +141,10 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
     out, _ = shared
     forget_peak()
+    maker = made_by(task.method, task.params)
     result, failure, seconds = _attempt(task)
+    if file := edited(task.method):
+        result, failure = None, f"{file} was edited while this ran, so nobody knows what made it; run it again"
     record = Record(
         schema_version=SCHEMA,
         task=task,
@@ -150,7 +153,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
         seconds=seconds,
         peak_mb=peak_mb(),
         versions=versions(),
-        made_by=made_by(task.method, task.params),
+        made_by=maker,
         data=fingerprint(task),
     )
     _write(out, record)
@@ -239,14 +242,32 @@ def _loaded(name: str, tables: OwnTables | None, split: SplitName = "random", se
 
 
 def fingerprint(task: BenchTask) -> str:
-    """SHA-256 of the dataset that a task trains on, whatever its split; with `test_on`, of those of all its graphs.
+    """SHA-256 of the dataset that a task trains on as it is split, and of the graphs of `test_on`.
 
     Empty where one of them cannot be loaded.
     """
-    found = [fingerprint_of(name, task.tables.get(name)) for name in (task.dataset, *task.test_on)]
+    found = [split_of(task.dataset, task.tables.get(task.dataset), task.split)]
+    found += [fingerprint_of(name, task.tables.get(name)) for name in task.test_on]
     if not all(found):
         return ""
     return digest(found) if task.test_on else found[0]
+
+
+@cache
+def split_of(name: str, tables: OwnTables | None, split: SplitName) -> str:
+    """SHA-256 of what a dataset is under a split: the graphs of two seeds, public ones too, and who trains there.
+
+    Own tables may be large, and are drawn once.
+    """
+    try:
+        return digest([_contents(_loaded(name, tables, split, seed)) for seed in range(2 if tables is None else 1)])
+    except Exception:  # The task itself fails with the reason, and must not cost the others.
+        return ""
+
+
+def _contents(graph: Graph) -> list[str]:
+    parts = [part for part in (graph, graph.public_graph) if part is not None]
+    return [said for part in parts for said in (part.fingerprint(), part.split_hash())]
 
 
 @cache

@@ -16,7 +16,7 @@ from graphveil.bench import audits, kept, revisions, runner
 from graphveil.bench.audits import CONFIDENCE, LineClaim
 from graphveil.bench.kept import REFUTED, KeptLine
 from graphveil.bench.record import Elsewhere, Record, Result
-from graphveil.bench.spec import Cell, Metric, Published, Spec, load
+from graphveil.bench.spec import Cell, Metric, Place, Published, Spec, load
 from graphveil.core import InvalidInput, Reading, plain, rounded
 from graphveil.release.finding import Finding
 from graphveil.runtime.folders import write_whole
@@ -39,8 +39,8 @@ class Row(KeptLine):
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
-    `made_by` is the method's revision (bench/revisions.py), `data` the SHA-256 of what its runs read
-    (`runner.fingerprint`).
+    `made_by` is the method's revision (bench/revisions.py), `played_by` the SHA-256 of the code that attacked the
+    claim, `data` that of what its runs read (`runner.fingerprint`).
     `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. A calibration or
     an encoder that an earlier run of the same process left behind is not in `seconds`. `failed` counts runs of the line
     without a result.
@@ -191,9 +191,22 @@ def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     for place in held.keys() & made.keys():
         if made[place]["seeds"] < held[place]["seeds"] and not revisions.stale(held[place].get("made_by", "")):
             raise InvalidInput(f"{path} has more seeds of {', '.join(map(str, place))}; run them too")
+    _require_same_data(made, held, path)
     held |= made
     order = {cell.place: index for index, cell in enumerate(spec.cells())}
     write_whole(path, [held[place] for place in sorted(held, key=lambda place: order.get(place, len(order)))])
+
+
+def _require_same_data(made: Mapping[Place, Any], held: Mapping[Place, Any], path: Path) -> None:
+    """Lines of one graph and split that read other contents are no table."""
+    new = {(row["dataset"], row["split"]): row["data"] for row in made.values() if row["data"]}
+    for place in held.keys() - made.keys():
+        row = held[place]
+        if row.get("data") and new.get((row["dataset"], row.get("split")), row["data"]) != row["data"]:
+            raise InvalidInput(
+                f"{path} has lines of {row['dataset']} that read other data than what is there now; run all of its "
+                "lines again, or write another file"
+            )
 
 
 def write_findings(findings: Mapping[str, Finding], path: Path, spec: Spec) -> None:
@@ -203,7 +216,7 @@ def write_findings(findings: Mapping[str, Finding], path: Path, spec: Spec) -> N
     for line, held in zip(lines, said, strict=True):
         cell = cells.get(line.place)
         if cell is not None and not line.stale and (found := findings.get(_claim_of(spec, cell, line))) is not None:
-            held |= {"audited": found.lower, "audit": _audit(found)}
+            held |= {"audited": found.lower, "audit": _audit(found), "played_by": revisions.played_by(line.made_by)}
     write_whole(path, plain(said))
 
 
@@ -236,6 +249,7 @@ def _row(
     printed = figure.score if figure else None
     described = points[chosen].describe()
     described.pop("kind")
+    maker = _shared(cell, "revisions", {record.made_by for record in good})
     return Row(
         dataset=cell.graphs,
         split=spec.split_of(cell),
@@ -257,6 +271,7 @@ def _row(
         soundness=_soundness(cell.reading, spent, sound),
         audited=None if finding is None else finding.lower,
         audit="" if finding is None else _audit(finding),
+        played_by="" if finding is None else revisions.played_by(maker),
         published=printed,
         source=figure.source if figure else "",
         difference=None if printed is None or scores["test"] is None else scores["test"] - printed,
@@ -264,7 +279,7 @@ def _row(
         peak_mb=min((record.peak_mb for record in good), default=None),
         failed=len(failures),
         failure=failures[0] if failures else "",
-        made_by=_shared(cell, "revisions", {record.made_by for record in good}),
+        made_by=maker,
         data=_shared(cell, "data", {record.data for record in good}),
     )
 

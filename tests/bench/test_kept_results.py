@@ -17,8 +17,6 @@ from graphveil.evidence.sound_cases import Upheld
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
-FEWER_SEEDS: dict[tuple[str, str], int] = {}
-"""Seeds of the lines, by table and dataset, that have not yet been run with all seeds of their experiment."""
 
 
 def lines(name: str) -> list[KeptLine]:
@@ -33,7 +31,7 @@ def test_the_code_that_ships_made_every_line(name: str) -> None:
 
 
 def test_every_line_is_of_the_data_that_are_here() -> None:
-    """By all graphs that the runs of a line read, as they are split; those of one table are tested on the same others."""
+    """By all graphs that its runs read, as they are split; those of one table are tested on the same others."""
     told: dict[tuple[str, ...], set[str]] = {}
     tasks: dict[tuple[str, ...], BenchTask] = {}
     for name in TABLES:
@@ -81,14 +79,8 @@ def test_flagships_are_attacked_everywhere() -> None:
 def test_every_line_has_the_seeds_of_its_experiment(name: str) -> None:
     """A mean over fewer seeds stands beside the others as if it were as good."""
     asked = len(spec.load(name).seeds)
-    wrong = [line.place for line in lines(name) if line.seeds != FEWER_SEEDS.get((name, line.dataset), asked)]
-    assert not wrong, f"run them with {asked} seeds, or say in FEWER_SEEDS why not"
-
-
-def test_no_exception_outlives_its_reason() -> None:
-    for (name, dataset), seeds in FEWER_SEEDS.items():
-        assert seeds < len(spec.load(name).seeds), (name, dataset)
-        assert dataset in {line.dataset for line in lines(name)}, (name, dataset)
+    wrong = [line.place for line in lines(name) if line.seeds != asked]
+    assert not wrong, f"run them with {asked} seeds"
 
 
 @pytest.mark.parametrize("name", making.MADE)

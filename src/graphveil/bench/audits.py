@@ -1,11 +1,11 @@
 """Attacks the claims of an experiment, so that every epsilon of its table has a certified lower bound beside it.
 
 What is attacked is the method with the table's hyper-parameters, unit, reading, epsilon and delta, on the small graphs
-of the court (`upheld.pairs`, undirected), where one unit moves a release as far as it can and hundreds of runs take
-seconds. So a bound is about the claim on these graphs, not about the run on a dataset: noise and sampling rates are
-others there if the plan depends on the number of nodes. Each bound holds with `CONFIDENCE` on its own: of a hundred,
-one may be too high. A finding counts for as long as all code that it ran is the same: no accuracy shows what an attack
-finds, so the method's revision would not say it.
+of the court (`sound_cases.pairs`, undirected), where one unit moves a release as far as it can and hundreds of runs
+take seconds. So a bound is about the claim on these graphs, not about the run on a dataset: noise and sampling rates
+are others there if the plan depends on the number of nodes. Each bound holds with `CONFIDENCE` on its own: of a
+hundred, one may be too high. A finding counts for as long as all code that it ran is the same: no accuracy shows what
+an attack finds, so the method's revision would not say it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphveil.bench.revisions import made_by, played_by
 from graphveil.bench.runner import methods_of
 from graphveil.bench.spec import BenchTask, Claimed, Model, Spec, digest
 from graphveil.core import rounded
-from graphveil.evidence import sound_cases as upheld
+from graphveil.evidence import sound_cases
 from graphveil.evidence.audit import Claim, judge
 from graphveil.methods.bases.method import Method
 from graphveil.planning import Terms, planned
@@ -139,7 +139,7 @@ def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> A
     try:
         kind = discover.written_method(claim.method).__name__
         method = discover.rebuild_method({"kind": kind, **claim.params})
-        pairs = {pair.what: pair for pair in upheld.pairs(claim.unit)}
+        pairs = {pair.what: pair for pair in sound_cases.pairs(claim.unit)}
         graph = next(iter(pairs.values())).graph
         made = Claim.of_plan(planned(method, graph, Terms(claim.unit, claim.epsilon, None, claim.delta, claim.reading)))
         made.require_refutable()

@@ -85,20 +85,21 @@ that is learnt for all rows at once; the counts alone make a poor prior for them
 _FAR_LENGTH = 0.5
 """Of features two hops away, beside 1 for those of a hop."""
 _FEW_LINKS = 5.0
-"""Links an outsider has to others on average, below which each training node votes once, and votes are passed on."""
+"""Links an outsider has to others on average, below which each training node votes once."""
 _HARDLY_ANY_LINKS = 2.0
-"""Below so many, votes under much noise are worth less than the gradients that they take budget from."""
 _IDS_A_FEATURE = 20
 _ALIKE = 0.8
-"""Training ids for each feature, and chance that linked nodes are more alike than others, from which own features are
-learnt alone where there are hardly any links: one model for a node's features and those of linked nodes, whose beliefs
-are propagated, then says more than means and votes."""
+"""Below so many links, from so many training ids for each feature, and from such a chance that linked nodes are more
+alike than others, own features are learnt alone: one model for a node's features and those of linked nodes, whose
+beliefs are propagated, then says more than means and votes."""
 _ROUNDS = 3
 """Of messages, where beliefs are propagated among outsiders."""
 _REACH = 4.0
 """A Gaussian release of noise s costs about this over s."""
-_RICH = 2.6
-"""Reach from which a single vote under geometric noise tells more than spread ones under Gaussian noise."""
+_HEARD = 0.1
+"""Reach for each class from which spread votes tell more than the gradients that they take budget from."""
+_HEARD_WHOLE = 1.3
+"""The same of single votes under geometric noise: so much more."""
 _SPOKEN = (0.8, -0.6)
 """Epsilon of a single vote: this share of the reach, and this beside it."""
 
@@ -107,12 +108,12 @@ _SPOKEN = (0.8, -0.6)
 class Whisper(Method):
     """Z[v] = sum over training u of votes[u, v] e_{y_u} + noise, for every v outside training.
 
-    u votes 1 / sqrt(d_u) to each of the d_u nodes outside training that it is linked to or, where such links are few
-    and noise is low, 1 to one of them. Softmax regression by noisy gradients reads r_u: u's own features, and means
+    u votes 1 / sqrt(d_u) to each of the d_u nodes outside training that it is linked to or, where such links are few,
+    1 to one of them. Softmax regression by noisy gradients reads r_u: u's own features, and means
     over u's linked outsiders of their features, of their place in the graph of outsiders and of their Z less u's own
     part. An outsider's posterior is that of the regression times the likelihood of its own row of Z. One more count
-    asks training nodes whether the regression serves them better than naming the largest class. Where outsiders have
-    hardly any links and noise is high nobody votes, and posteriors are propagated along these links.
+    asks training nodes whether the regression serves them better than naming the largest class. Where noise is too high
+    for so many classes nobody votes, and posteriors are propagated along the links among outsiders.
     """
 
     units = frozenset({Unit.NODE, Unit.FEATURES})
@@ -342,16 +343,18 @@ def _telling(public: Public, noise: float, replaced: bool) -> tuple[Votes | Tall
 
     From sizes alone nobody knows how many links there are, and votes spread.
     """
-    links = math.inf if public.outside is None else _mean_links(both_ways(public.outside_training().adj))
-    if links >= _FEW_LINKS or noise == 0:
+    if public.outside is None or noise == 0:
         return Votes.SPREAD, noise
-    if links < _HARDLY_ANY_LINKS and (noise > _REACH / _RICH or learns_alone(public)):
+    reach, few = _REACH / noise, _mean_links(both_ways(public.outside_training().adj)) < _FEW_LINKS
+    # A replaced record is worth two that come or go.
+    worth = reach * (2 if replaced else 1)
+    if worth < _HEARD * public.num_classes + (_HEARD_WHOLE if few else 0) or learns_alone(public):
         return Votes.NONE, noise
-    if noise > _REACH / _RICH or replaced:
+    if not few or replaced:
         return Votes.SPREAD, noise
     share, beside = _SPOKEN
-    spoken = share * _REACH / noise + beside
-    return Tally(1 / spoken), _REACH / (_REACH / noise - spoken)
+    spoken = share * reach + beside
+    return Tally(1 / spoken), _REACH / (reach - spoken)
 
 
 def learns_alone(public: Public) -> bool:

@@ -100,7 +100,7 @@ def test_noise_that_is_halved_is_noticed_over_several_sums(graph: Graph, monkeyp
 
     Of a quarter as many runs half notice nothing, which then hangs on the last digits of a processor.
     """
-    given: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "unit": "node", "runs": 1200, "attack": "told_label"}
+    given: dict[str, Any] = {"noise": 2.8, "delta": 1e-5, "unit": "node", "runs": 1200, "attack": "told_label"}
     whole = Gaussian.apply
     monkeypatch.setattr(Gaussian, "apply", lambda self, *rest: whole(Gaussian(self.std / 2, self.clip), *rest))
     found = gv.audit(gv.methods.Whisper(steps=2), graph, compute=gv.Compute(jobs=1), **given)

@@ -97,9 +97,10 @@ class Heard:
         Of whole votes, the shares of the classes: how many there are says more of the node's links than of its class.
         """
         usual = _prior_shares(self.told)
-        weighed = beliefs * self.expected
-        shifts = shrunk_weights(weighed.T @ (self.told - self.expected * usual), weighed.T @ weighed, 0.0)
-        shares = (usual + shifts).clamp(min=1e-3)
+        weighed, more = beliefs * self.expected, self.told - self.expected * usual
+        # Regression takes what is to be explained for shares of one; under noise votes deviate by more.
+        size = max(float(more.square().mean().sqrt()), 1.0)
+        shares = (usual + size * shrunk_weights(weighed.T @ (more / size), weighed.T @ weighed, 0.0)).clamp(min=1e-3)
         return shares / shares.sum(dim=1, keepdim=True) if isinstance(self.telling, Tally) else shares
 
     def _evidence(self, beliefs: Tensor, shares: Tensor) -> Tensor:

@@ -6,7 +6,8 @@ with all their seeds: of every method, unit and reading in every table the `--sa
 within `--seconds` a run. A line is the same if its mean differs by at most half of the half-width of its interval, or
 by `SAME`, and both of its epsilons are what they were. Where all lines of a method are the same, revisions.json takes
 over the new source and nothing else changes. Where one is not, the revision is raised, and all of its lines are stale
-until `graphveil bench run NAME --results results/NAME.json` makes them again. Lines of which it is not known what made
+until `graphveil bench run NAME --results results/NAME.json` makes them again. A change that is meant to move some lines
+may miss those that are sampled: raise the revision by hand then. Lines of which it is not known what made
 them take the present revision if the sampled ones of their table, method, unit and reading are the same, and stay stale
 otherwise.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor
@@ -89,6 +90,25 @@ class TestInfer:
     def test_a_graph_of_another_name_with_the_same_nodes_is_the_same_data(self, graph: Graph) -> None:
         disguised = replace(graph, name="somebody else's")
         assert served(trained(graph, 2.0), disguised, 0.5).certificate.epsilon > 2
+
+    def test_the_same_people_under_another_name_with_another_label_are_the_same_data(self, graph: Graph) -> None:
+        """Next month's graph: most links are in both, and with a parent at infinity one was read off in every run."""
+        march = replace(graph, name="march", ids=pa.array([str(one) for one in range(120)]))
+        april = replace(march, name="april", y=torch.cat([(graph.y[:1] + 1) % graph.num_classes, graph.y[1:]]))
+        child = served(trained(march, math.inf), april, 0.1)
+        assert child.certificate.epsilon == math.inf
+        assert len(child.certificate.guarantees) == 1
+        strangers = replace(april, ids=pa.array([str(one) for one in range(120, 240)]))
+        assert served(trained(march, math.inf), strangers, 0.1).certificate.epsilon <= 0.1
+
+    def test_what_is_in_several_datasets_comes_first(self, graph: Graph, other: Graph) -> None:
+        spent = served(trained(graph, 2.0), other, 0.5).certificate
+        both, theirs, ours = spent.promises
+        assert (both.epsilon, both.delta) == (theirs.epsilon + ours.epsilon, 2 * DELTA)
+        assert spent.card().startswith(both.sentence)
+        assert "linked in 'theirs' and in 'ours' alike, is right at most 93 times" in both.sentence
+        unlike = replace(spent.parents[0], plan=replace(spent.parents[0].plan, adjacency=Adjacency.of("node")))
+        assert replace(spent, parents=(unlike,)).promises[0].epsilon == math.inf
 
     def test_data_that_a_certificate_does_not_tell_may_be_the_same(self, graph: Graph, other: Graph) -> None:
         """A file of the first version does not say what was public: its epsilon counts whatever its name."""
@@ -508,6 +528,22 @@ class TestOlderFolders:
         again = gv.load(old.save(tmp_path / "again"))
         assert again.predictions().to_csv() == old.predictions().to_csv()
         assert (tmp_path / "again" / "card.txt").read_text() == old.card() + "\n"
+
+    def test_a_card_that_began_with_each_dataset_alone(self, tmp_path: Path) -> None:
+        """Of version 4: trained on one graph, inferred on another."""
+        old = gv.load(OLD / "two-chains")
+        first = (OLD / "two-chains" / "card.txt").read_text().partition("\n")[0]
+        assert "linked in 'chain-m', is right" in first
+        both, each = old.card().splitlines()[:2]
+        assert "'chain-m' and in 'chain-s' alike" in both
+        assert each == first
+        gv.verify(OLD / "two-chains", gv.datasets.load("chain-m"))
+        assert gv.load(old.save(tmp_path / "again")).card() == old.card()
+
+    def test_an_epsilon_that_forgot_the_same_ids_is_refused(self) -> None:
+        """Of version 4: trained on "march" at 2, inferred on "april" at 1 with the same ids, and said to cost 1."""
+        with pytest.raises(Tampered, match="data with the same ids passed for others"):
+            gv.load(OLD / "two-months")
 
     def test_edges(self) -> None:
         old, chain = gv.ReleasedEdges.load(OLD / "edges"), gv.datasets.load("chain-s")

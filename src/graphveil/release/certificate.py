@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
@@ -33,12 +33,12 @@ from graphveil.methods.bases.method import Method
 from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
-from graphveil.release.promise import Promise, in_lines
+from graphveil.release.promise import DIRECTION, Promise, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
 from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_schema
 
-SCHEMA = 4
+SCHEMA = 5
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
 
 UNTRACED = 1
@@ -50,7 +50,10 @@ NAMELESS = 2
 UNPROMISED = 3
 """The version whose card began with the numbers, and not with a sentence; it is still read."""
 
-READABLE = (UNTRACED, NAMELESS, UNPROMISED, SCHEMA)
+APART = 4
+"""The version whose card did not say what is in several datasets, or that direction is public; it is still read."""
+
+READABLE = (UNTRACED, NAMELESS, UNPROMISED, APART, SCHEMA)
 """Versions that can be read."""
 
 _MOST_GENERATIONS = 16
@@ -145,9 +148,10 @@ class Provenance:
         return self.split.startswith("per_class") or " balanced" in self.split or self.split == "public"
 
     def same_data(self, other: Provenance) -> bool:
-        """Whether both may speak of the same data: a name or the public parts alike, or one of them does not say."""
-        known = self.public_digest != "" != other.public_digest
-        return not known or self.public_digest == other.public_digest or self.dataset == other.dataset
+        """Whether both may speak of the same data: alike in name, ids or public parts, or one of them does not say."""
+        if self.dataset == other.dataset or "" in (self.public_digest, other.public_digest):
+            return True
+        return self.public_digest == other.public_digest or self.ids_digest == other.ids_digest != ""
 
 
 @dataclass(frozen=True)
@@ -295,19 +299,22 @@ class Certificate:
 
     @property
     def promises(self) -> tuple[Promise, ...]:
-        """What every guarantee means for a person, by what is proven."""
-        several = len(self.guarantees) > 1
-        return tuple(
-            Promise(
-                one.adjacency,
-                one.sound_epsilon,
-                one.delta,
-                one.dataset if several else "",
-                self._assumes(),
-                self.provenance.public,
-            )
-            for one in self.guarantees
-        )
+        """What every guarantee means for a person, by what is proven; of several first what all of them together do."""
+        if len(self.guarantees) == 1:
+            return (self._promise(self.guarantees[0], ""),)
+        return (self._alike(), *(self._promise(one, f"in {one.dataset!r}") for one in self.guarantees))
+
+    def _promise(self, one: Guarantee, where: str) -> Promise:
+        assumes, public = self._assumes(), self.provenance.public
+        return Promise(one.adjacency, one.sound_epsilon, one.delta, where, assumes, public)
+
+    def _alike(self) -> Promise:
+        """For whatever is the same in all datasets, as most links are from one month to the next: epsilons add up."""
+        first = self.guarantees[0]
+        common = len({one.adjacency for one in self.guarantees}) == 1
+        epsilon = sum(one.sound_epsilon for one in self.guarantees) if common else math.inf
+        both = replace(first, sound_epsilon=epsilon, delta=min(1.0, sum(one.delta for one in self.guarantees)))
+        return self._promise(both, f"in {' and in '.join(repr(one.dataset) for one in self.guarantees)} alike")
 
     @property
     def reservation(self) -> str:
@@ -483,7 +490,9 @@ class Certificate:
             raise Tampered(f"the certificate is incomplete or altered: {error!r}") from error
         for said, true in zip(stated, spent, strict=True):
             if not math.isclose(said, true, rel_tol=1e-6):
-                raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}")
+                earlier = f"; up to version {APART} data with the same ids passed for others"
+                hint = earlier if described["schema"] <= APART and said < true else ""
+                raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}{hint}")
         require_agreement(described, _in_version(made.describe(), described), "the certificate")
         return made
 
@@ -632,8 +641,11 @@ def require_card(body: bytes, card: str, certificate: Certificate, version: int 
 
     The first ones worded assumptions otherwise, and did not warn of weak numbers either.
     """
+    # No name holds a new line.
+    if version <= APART:
+        told = card.partition("\n")[2] if len(certificate.guarantees) > 1 else card
+        card = told.replace(DIRECTION, "")
     if version <= UNPROMISED:
-        # No name holds a new line.
         card = _HEADING + card.partition(f"\n\n{_HEADING}")[2]
     if version <= NAMELESS:
         unsaid = {f"  WARNING     {caution}" for caution in certificate.cautions()}

@@ -19,12 +19,15 @@ _PROTECTED = {
     Unit.LABEL: "{whose}: the label",
 }
 
+DIRECTION = ", whether links have a direction"
+"""It is read off the arcs where nobody says it, and decides what one link is."""
+
 _OPEN = {
     Unit.EDGE: (
-        "features, labels and ids, who is in the graph, the split",
+        f"features, labels and ids, who is in the graph{DIRECTION}, the split",
         "several links of one person together: k of them are protected by k times epsilon only",
     ),
-    Unit.NODE: ("the list of ids, the set of classes, the split",),
+    Unit.NODE: (f"the list of ids, the set of classes{DIRECTION}, the split",),
     Unit.FEATURES: ("all links, ids, the set of classes, the split",),
     Unit.LABEL: ("features, all links, ids, the set of classes, the split",),
 }
@@ -41,8 +44,8 @@ class Promise:
     epsilon: float
     """The one that is proven."""
     delta: float
-    dataset: str = ""
-    """Where several are protected, which one."""
+    where: str = ""
+    """In which data, where there are several, in words."""
     assumes: tuple[str, ...] = ()
     public: str = ""
 
@@ -64,7 +67,7 @@ class Promise:
             Unit.FEATURES: f"which of two records is that of {person}",
             Unit.LABEL: f"which of two labels is that of {person}",
         }
-        return asked[self.adjacency.unit] + (f" in {self.dataset!r}" if self.dataset else "")
+        return f"{asked[self.adjacency.unit]} {self.where}".strip()
 
     @property
     def sentence(self) -> str:

@@ -3,24 +3,129 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 import making
-from graphveil.bench import kept, runner, spec
-from graphveil.bench.kept import LINES, KeptLine
+from graphveil.bench import audits, kept, revisions, runner, spec
+from graphveil.bench.kept import REFUTED
 from graphveil.bench.spec import BenchTask
-from graphveil.core import plain
-from graphveil.evidence import court
+from graphveil.bench.table import Row
+from graphveil.core import Unit, plain, rounded
+from graphveil.evidence import court, sound_cases
 from graphveil.evidence.sound_cases import Upheld
+from graphveil.release.finding import MAY_COUNT
 
 RESULTS = Path(__file__).parents[2] / "results"
 TABLES = [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
+ROWS = TypeAdapter(list[Row])
+TINY = 1e-9
+COUNTING = "|".join(sorted({bound for bounds in MAY_COUNT.values() for bound in bounds}))
 
 
-def lines(name: str) -> list[KeptLine]:
-    return LINES.validate_json((RESULTS / f"{name}.json").read_bytes())
+@cache
+def lines(name: str) -> list[Row]:
+    return ROWS.validate_json((RESULTS / f"{name}.json").read_bytes())
+
+
+@cache
+def attacks(unit: str) -> str:
+    """What audits may name as what they attacked, as a pattern."""
+    return "|".join(re.escape(pair.what) for pair in sound_cases.pairs(Unit(unit)))
+
+
+def wrong(line: Row, seeds: tuple[int, ...]) -> Iterator[str]:
+    """The fields of a line that do not follow from its others."""
+    yield from wrong_spread(line, seeds)
+    if line.difference != (None if line.published is None or line.test is None else line.test - line.published):
+        yield "difference"
+    if bool(line.failed) != bool(line.failure):
+        yield "failed"
+    if line.seeds:
+        yield from wrong_epsilons(line)
+    if (line.audited is None) == bool(line.audit):
+        yield "audited"
+    if line.audited is not None:
+        how = rf"({COUNTING}), {audits.RUNS} runs, {audits.CONFIDENCE:.0%} confidence"
+        said = rf"({REFUTED}: )?({attacks(line.unit)}) \({how}\)"
+        if not re.fullmatch(said, line.audit) or line.audit.startswith(REFUTED) != (line.audited > line.epsilon):
+            yield "audit"
+
+
+def wrong_spread(line: Row, seeds: tuple[int, ...]) -> Iterator[str]:
+    """Of n scores with deviation s the best is above the mean by s / sqrt(n (n - 1)) to (n - 1) s / sqrt(n)."""
+    known = [value is not None for value in (line.validation, line.test, line.best, line.best_seed)]
+    if not all(known) if line.seeds else any(known):
+        yield "seeds"
+    if line.best_seed not in (seeds if line.seeds else (None,)):
+        yield "best_seed"
+    if (line.std is None, line.stderr is None, line.interval is None) != (line.seeds < 2,) * 3:
+        yield "std"
+    if line.std is not None and line.stderr is not None and line.interval is not None:
+        root, over = math.sqrt(line.seeds), (line.best or 0.0) - (line.test or 0.0)
+        if not math.isclose(line.stderr, line.std / root):
+            yield "stderr"
+        if not math.isclose(line.interval, kept.half_width(line.std, line.seeds) or 0.0):
+            yield "interval"
+        least = line.std / root / math.sqrt(line.seeds - 1)
+        if not least - TINY <= over <= line.std * (line.seeds - 1) / root + TINY:
+            yield "best"
+    elif line.best != line.test:
+        yield "best"
+
+
+def wrong_epsilons(line: Row) -> Iterator[str]:
+    """What is charged is no more than what was asked for, and for a sound reading it is what is provable."""
+    charged, provable = line.certificate_epsilon, line.sound_epsilon
+    if charged is None or provable is None or charged > line.epsilon:
+        yield "certificate_epsilon"
+    elif line.reading == "sound" and provable != charged:
+        yield "sound_epsilon"
+    elif line.soundness != ("proven" if provable <= charged else f"not proven; provable: {rounded(provable)}"):
+        yield "soundness"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_lines_say_follows_from_their_other_fields(name: str) -> None:
+    seeds = spec.load(name).seeds
+    assert not {line.place: fields for line in lines(name) if (fields := list(wrong(line, seeds)))}
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"test": 0.9},
+        {"std": 0.001},
+        {"stderr": 0.001},
+        {"interval": 0.001},
+        {"best": 0.5},
+        {"best_seed": 17},
+        {"seeds": 4},
+        {"sound_epsilon": 0.5},
+        {"certificate_epsilon": 1.01},
+        {"certificate_epsilon": 0.5, "sound_epsilon": 0.75},
+        {"soundness": ""},
+        {"published": 0.9},
+        {"audited": 1.5},
+        {"audited": None},
+        {"audit": ""},
+        {"audit": "nothing (rank_test, 400 runs, 99% confidence)"},
+        {"audit": "the only edge of two nodes (rank_test, 400 runs, 99.9% confidence)"},
+        {"failed": 1},
+    ],
+    ids=str,
+)
+def test_a_line_that_was_edited_by_hand_is_noticed(edited: dict[str, Any]) -> None:
+    line = next(each for each in lines("edge") if each.audited is not None and each.std and each.epsilon == 1)
+    assert not list(wrong(line, (0, 1, 2, 3, 4)))
+    assert list(wrong(line.model_copy(update=edited), (0, 1, 2, 3, 4)))
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -59,8 +164,14 @@ def test_every_line_is_still_asked_for(name: str) -> None:
         assert (line.split, line.unit, line.delta, line.metric) == asked, line.place
         printed = (None, "") if figure is None else (figure.score, figure.source)
         assert (line.published, line.source) == printed, line.place
-        settings = [plain(point.describe()) for point in cell.points()]
+        points = cell.points()
+        settings = [plain(point.describe()) for point in points]
         assert {"kind": settings[0]["kind"], **plain(line.params)} in settings, line.place
+        assert line.made_by == revisions.made_by(points[0].name(), line.params), line.place
+        searched = {key: list(values) if cell.charged else line.params[key] for key, values in cell.entry.grid.items()}
+        assert plain(line.tuned) == plain(searched), line.place
+        assert (line.selection == "fixed") == (len(points) == 1 and not cell.charged), line.place
+        assert (line.selection == "charged") == cell.charged, line.place
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -3,8 +3,10 @@
     python benchmarks/making.py                # which files are stale, and the commands that make them again
     python benchmarks/making.py confirm NAME   # run some of its runs again; if they are the same, it is current
     python benchmarks/making.py confirm privgnn-table --runs 1 --where dataset=credit    # those that take least
+    python benchmarks/making.py tables         # note what tables of `graphveil bench` hold, after one was written
 
-Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py). For every other kept
+Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py), and tables.json has
+the SHA-256 of their scores, of their audits, and of their experiments, so that no score is typed. For every other kept
 file made_by.json has the revisions of the methods that it ran, the SHA-256 of its script with all that this takes of
 its own folder and of evidence/, that of the data, and that of the file itself. If one of them is another today, the
 file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court, and audits, play games, in
@@ -34,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.bench import revisions, runner
+from graphveil.bench import revisions, runner, spec
 from graphveil.core import Described
 from graphveil.evidence import court
 from graphveil.evidence.case import Case
@@ -45,6 +47,7 @@ from graphveil.runtime.folders import write_whole
 REPOSITORY = Path(__file__).resolve().parents[1]
 RESULTS, SCRIPTS = REPOSITORY / "results", REPOSITORY / "benchmarks"
 NOTES = RESULTS / "history" / "made_by.json"
+TABLES = RESULTS / "history" / "tables.json"
 PACKAGE = REPOSITORY / "src" / "graphveil"
 EVIDENCE = PACKAGE / "evidence"
 JUDGED_BY = {
@@ -60,6 +63,10 @@ RATES = ("auc", "accuracy", "B1", "B2", "B3")
 """What is compared of a run; rates at small chances of a false alarm hang on a handful of pairs."""
 SPENT = ("claimed", "provable", "sound epsilon")
 """What must be as it was."""
+AUDITED = ("audited", "audit", "played_by")
+"""What `graphveil bench audit` writes into a line of a table."""
+_LISTS = ("confirmed", "earlier")
+"""Of history/: what was run again, and what moved."""
 _STARTED = time.time()
 
 
@@ -373,19 +380,42 @@ def _notes() -> dict[str, dict[str, Any]]:
     return held
 
 
+def tables_now() -> dict[str, dict[str, str]]:
+    """SHA-256 of what tables and lists of history/ hold, by their files; of a table scores, audits and experiment."""
+    lists = {f"history/{name}": {"content": _content(RESULTS / "history" / f"{name}.json")} for name in _LISTS}
+    return lists | {name: _table(name) for name in spec.names() if (RESULTS / f"{name}.json").exists()}
+
+
+def tables_noted() -> dict[str, dict[str, str]]:
+    """What `tables_now` said when the tables were written."""
+    held: dict[str, dict[str, str]] = json.loads(TABLES.read_text(encoding="utf-8"))
+    return held
+
+
+def _table(name: str) -> dict[str, str]:
+    held = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    asked = spec.load(name).model_dump(mode="json", exclude={"title", "figures"}, exclude_defaults=True)
+    scores = [{word: said for word, said in line.items() if word not in AUDITED} for line in held]
+    audits = [[line.get(word) for word in AUDITED] for line in held]
+    return {"scores": spec.digest(scores), "audits": spec.digest(audits), "experiment": spec.digest(asked)}
+
+
 def _content(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def main() -> None:
-    """Say which files are stale, or confirm one."""
+    """Say which files are stale, confirm one, or note what tables hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["confirm"])
+    parser.add_argument("what", nargs="?", choices=["confirm", "tables"])
     parser.add_argument("name", nargs="?", choices=list(MADE))
     parser.add_argument("--runs", type=int, default=12, help="how many are run again")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--where", default="", help="only of these: WORD=VALUE")
     asked = parser.parse_args()
+    if asked.what == "tables":
+        write_whole(TABLES, tables_now())
+        return
     if asked.what:
         raise SystemExit(0 if confirm(asked.name, asked.runs, asked.jobs, asked.where) else 1)
     for name, made in MADE.items():

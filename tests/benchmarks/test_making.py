@@ -12,6 +12,7 @@ import pytest
 
 import making
 from graphveil import discover
+from graphveil.bench import spec
 from graphveil.evidence import court
 from graphveil.report import records
 
@@ -155,3 +156,41 @@ def test_where_no_method_is_run_all_code_counts_that_is_imported() -> None:
     assert {"auditor.py", "bounds.py", "gaussian.py", "accounting.py"} <= {
         file.name for file in making.sources(making.MADE["auditor"])
     }
+
+
+@pytest.fixture
+def table(results: Path) -> Path:
+    """The kept table of gap, and the lists of history."""
+    kept = making.REPOSITORY / "results"
+    for name in ("gap", "history/confirmed", "history/earlier"):
+        (results / f"{name}.json").write_bytes((kept / f"{name}.json").read_bytes())
+    return results / "gap.json"
+
+
+@pytest.mark.parametrize(
+    ("word", "part"), [("test", "scores"), ("made_by", "scores"), ("audited", "audits"), ("played_by", "audits")]
+)
+def test_scores_and_audits_of_a_table_are_noted_apart(table: Path, word: str, part: str) -> None:
+    before = making.tables_now()["gap"]
+    held = json.loads(table.read_text())
+    held[0][word] = "another"
+    table.write_text(json.dumps(held))
+    now = making.tables_now()["gap"]
+    assert {name for name in now if now[name] != before[name]} == {part}
+
+
+@pytest.mark.usefixtures("table")
+def test_another_grid_is_another_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = spec.load("gap")
+    before = making.tables_now()["gap"]
+    monkeypatch.setattr(spec, "load", lambda _: asked.model_copy(update={"seeds": (0,)}))
+    now = making.tables_now()["gap"]
+    assert {name for name in now if now[name] != before[name]} == {"experiment"}
+
+
+def test_what_is_noted_of_tables_is_what_they_hold(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "TABLES", table.parent / "history" / "tables.json")
+    monkeypatch.setattr(sys, "argv", ["making.py", "tables"])
+    making.main()
+    assert making.tables_noted() == making.tables_now()
+    assert set(making.tables_noted()) == {"gap", "history/confirmed", "history/earlier"}

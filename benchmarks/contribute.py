@@ -41,7 +41,7 @@ COURTS = ("court", "court-1", "court-2", "court-power")
 
 _CARD = re.compile(r"^\| in short \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", re.MULTILINE)
 _FACT = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
-_FAMILY = re.compile(r"(<!-- methods: (?P<family>[^\n]+?) -->\n)(.*?)(<!-- /methods -->)", re.DOTALL)
+FAMILY = re.compile(r"(<!-- methods: (?P<family>[^\n]+?) -->\n)(.*?)(<!-- /methods -->)", re.DOTALL)
 _PAGES = re.compile(r"(?:^ +- methods/\w+\.md\n)+", re.MULTILINE)
 
 Card = dict[str, str]
@@ -67,7 +67,7 @@ def cards(pages: Path) -> dict[str, Card]:
 
 def families(index: str, known: dict[str, Card]) -> dict[str, list[str]]:
     """The names of each family's methods; families are the marks of the index, in its order."""
-    found: dict[str, list[str]] = {block["family"]: [] for block in _FAMILY.finditer(index)}
+    found: dict[str, list[str]] = {block["family"]: [] for block in FAMILY.finditer(index)}
     for name, said in known.items():
         if said["family"] not in found:
             raise SystemExit(f"docs/methods/{name}.md: no family {said['family']!r}; there are: {', '.join(found)}")
@@ -84,7 +84,7 @@ def indexed(index: str, known: dict[str, Card]) -> str:
         body = [[f"[{name}]({name}.md)", *(known[name][fact] for fact in COLUMNS)] for name in members[block["family"]]]
         return f"{block[1]}\n{lined(head, body)}\n\n{block[4]}"
 
-    return _FAMILY.sub(fill, index)
+    return FAMILY.sub(fill, index)
 
 
 def navigated(config: str, index: str, known: dict[str, Card], pages: Path) -> str:

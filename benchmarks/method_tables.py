@@ -37,7 +37,7 @@ _RENAMED = {"heterpoisson": "paircounts"}
 """Lines that have another name since they were first kept, and its new one."""
 _PLAIN = "dpsgd"
 """Begins the labels of what reads no edge where nodes, features or labels are protected."""
-_BLOCK = re.compile(r"(<!-- results/(?P<name>[\w/-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
+BLOCK = re.compile(r"(<!-- results/(?P<name>[\w/-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
 
 
 def filled(text: str, results: Path) -> str:
@@ -47,7 +47,7 @@ def filled(text: str, results: Path) -> str:
         table = results / f"{block['name']}.json"
         return f"{block[1]}\n{content(table, block['wanted'])}\n\n{block[5]}" if table.exists() else block[0]
 
-    return _BLOCK.sub(fill, text)
+    return BLOCK.sub(fill, text)
 
 
 def content(table: Path, wanted: str) -> str:
@@ -263,7 +263,7 @@ def _first(rows: dict[str, dict[str, KeptLine]], count: int, graphs: int) -> lis
 
 def pages() -> Iterator[Path]:
     """The pages that hold marks."""
-    return (page for page in PAGES if _BLOCK.search(page.read_text(encoding="utf-8")))
+    return (page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8")))
 
 
 def main() -> None:

@@ -18,6 +18,14 @@ RESULTS = Path(__file__).parents[1] / "results"
 SPREAD = {"std", "stderr", "interval"}
 ASIDE = SPREAD | {"seconds", "peak_mb", "params", "tuned", "delta", "validation", "noise"}
 """What no page quotes as a score: with it nearly every number would be found somewhere."""
+FILLED = re.compile(r"<!-- (?P<end>/?)(?:results|measured|methods|edge-attacks|node-attacks|privgnn-programmed)\b")
+"""Blocks that scripts fill, which other tests compare with what they are filled from."""
+MEASURED = {
+    "measured: figure 5": "eclipse.json",
+    "measured: figure 6": "eclipse-twitch.json",
+    "measured: figure 11": "eclipse-rank.json",
+}
+"""Blocks of docs/methods/eclipse.md, and what they show."""
 NAMED = r"(?:Python |torch |Triton |Apache-|arXiv:|Theorem |[Ss]ection )"
 """What stands before a number that is a name."""
 

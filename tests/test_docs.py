@@ -27,13 +27,16 @@ import yaml
 from typer.testing import CliRunner
 
 import contribute
+import edge_attacks
 import graphveil as gv
 import method_tables
+import node_attacks
+import privgnn_programmed
 from graphveil import discover
 from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import Spec, names
 from graphveil.cli import app
-from kept_numbers import RESULTS, decimals, printed
+from kept_numbers import FILLED, MEASURED, RESULTS, decimals, printed, read
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
@@ -158,6 +161,45 @@ def test_measured_tables_are_the_kept_results(page: Path) -> None:
     assert method_tables.filled(text, REPOSITORY / "results") == text, "run python benchmarks/method_tables.py"
 
 
+def made_by_scripts(page: Path) -> dict[str, dict[str, str]]:
+    """What scripts make of the kept results for the blocks of a page, by script and table."""
+    if page.name == "attacks.md":
+        order = [cell.key for cell in edge_attacks.cells(edge_attacks.DATASETS, edge_attacks.SEEDS, quick=False)]
+        runs = sorted(read("edge-attacks.json"), key=lambda run: order.index(edge_attacks.key_of(run)))
+        edges = edge_attacks.tables(edge_attacks.summary(runs))
+        return {"edge-attacks": edges, "node-attacks": node_attacks.tables(read("node-attacks.json"))}
+    if page.name == "privgnn.md":
+        runs, audits = read("privgnn-programmed.json"), read("privgnn-audit.json")
+        made = {"accuracy": privgnn_programmed.accuracy_table(runs), "reach": privgnn_programmed.reach_table(runs)}
+        return {"privgnn-programmed": {**made, "audit": privgnn_programmed.audit_table(audits)}}
+    return {}
+
+
+@pytest.mark.parametrize("page", [DOCS / "attacks.md", DOCS / "methods" / "privgnn.md"], ids=name_of)
+def test_blocks_that_scripts_fill_are_the_kept_results(page: Path, tmp_path: Path) -> None:
+    again = shutil.copy(page, tmp_path)
+    for script, tables in made_by_scripts(page).items():
+        edge_attacks.fill(Path(again), script, tables)
+    assert Path(again).read_text() == page.read_text(), "run the script with --page"
+
+
+def blocks_that_are_filled(page: Path) -> set[str]:
+    """The first lines of the blocks that something fills."""
+    text = unfenced(page)
+    found = [block for block in method_tables.BLOCK.finditer(text) if (RESULTS / f"{block['name']}.json").exists()]
+    marks = {f"{script}: {table}" for script, tables in made_by_scripts(page).items() for table in tables}
+    marks |= set(MEASURED) if page.name == "eclipse.md" else set()
+    opened = {block[1].strip() for block in (*found, *contribute.FAMILY.finditer(text))}
+    return opened | {f"<!-- {mark} -->" for mark in marks}
+
+
+@pytest.mark.parametrize("page", [*FRONT, *PAGES], ids=name_of)
+def test_every_block_that_says_so_is_filled(page: Path) -> None:
+    """Where a mark has a wrong letter nothing fills the block, and no number in it is looked up."""
+    marks = [line for line in unfenced(page).splitlines() if (mark := FILLED.match(line)) and not mark["end"]]
+    assert not set(marks) - blocks_that_are_filled(page)
+
+
 def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> None:
     made = {"made_by": made_by("gap"), "selection": "fixed"}
     row = {"dataset": "a", "unit": "edge", "reading": "sound", "epsilon": 1.0, "delta": 1e-5, **made}
@@ -278,11 +320,11 @@ def test_the_page_on_stability_states_the_versions_of_the_code() -> None:
     text = (DOCS / "stability.md").read_text()
     stated = re.findall(r"^\| [^|]+ \| (\d) \| ([\d, ]*) ?\| `src/graphveil/(\S+)\.py` \|", text, flags=re.MULTILINE)
     assert len(stated) == 8
-    for written, read, file in stated:
+    for written, reads, file in stated:
         module = vars(importlib.import_module(f"graphveil.{file.replace('/', '.')}"))
         assert int(written) == module.get("SCHEMA", module.get("VERSION")), file
         if readable := module.get("READABLE", module.get("_READABLE")):
-            assert tuple(map(int, read.split(", "))) == readable, file
+            assert tuple(map(int, reads.split(", "))) == readable, file
 
 
 def test_the_project_says_who_made_it_and_under_what_terms() -> None:

@@ -28,7 +28,7 @@ import pytest
 from typer.main import get_command
 
 from graphveil.cli import app
-from kept_numbers import begins, decimals, forms, printed, printed_spreads, read, told, vocabulary
+from kept_numbers import FILLED, begins, decimals, forms, printed, printed_spreads, read, told, vocabulary
 
 REPOSITORY = Path(__file__).parents[1]
 ELSEWHERE = {"tables.md"}
@@ -37,8 +37,6 @@ PAGES = [
     REPOSITORY / "README.md",
     *(page for page in sorted((REPOSITORY / "docs").rglob("*.md")) if page.name not in ELSEWHERE),
 ]
-FILLED = re.compile(r"<!-- (?P<end>/?)(?:results|measured|methods|edge-attacks|node-attacks|privgnn-programmed)\b")
-"""Blocks that scripts fill, which other tests compare with what they are filled from."""
 SAID = re.compile(r"measured once|not kept", re.IGNORECASE)
 """What a reader must see where a number is `once`."""
 

@@ -12,7 +12,8 @@ them take the present revision if the sampled ones of their table, method, unit 
 otherwise.
 
 What was run again, and what it gave, is kept in results/history/confirmed.json. Interrupted, it goes on where it was
-(`--out`).
+(`--out`). With `--anyway` lines are run again whose method is as it was, after a change of what hands results on
+(`making.plumbing`); then `--out` must be an empty folder, or records count that are there.
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -59,25 +60,25 @@ class Sample:
         return self.table, self.line.method, self.line.unit, self.line.reading, self.method
 
 
-def samples(name: str, count: int, seconds: float) -> list[Sample]:
-    """The lines of a table that are run again."""
+def samples(name: str, count: int, seconds: float, anyway: bool = False) -> list[Sample]:
+    """The lines of a table that are run again; `anyway`: also where the method is as it was."""
     made = spec.load(name)
     lines = {line.place: line for line in LINES.validate_json((RESULTS / f"{name}.json").read_bytes())}
     groups: dict[tuple[str, ...], list[Sample]] = defaultdict(list)
     for cell in made.cells():
         line = lines.get(cell.place)
-        if line is not None and line.test is not None and (found := _sample(name, made, cell, line)):
+        if line is not None and line.test is not None and (found := _sample(name, made, cell, line, anyway)):
             groups[found.group].append(found)
     return [sample for group in groups.values() for sample in _chosen(group, count, seconds)]
 
 
-def _sample(name: str, made: Spec, cell: Cell, line: KeptLine) -> Sample | None:
-    """The tasks of a line at the grid point that it kept; None if its method is as it was."""
+def _sample(name: str, made: Spec, cell: Cell, line: KeptLine, anyway: bool) -> Sample | None:
+    """The tasks of a line at the grid point that it kept; None if its method is as it was, but for `anyway`."""
     method = cell.points()[0].name()
     held = revisions.known().get(method)
     # A line of an older revision, or of code that is only here, says nothing of the revision that is kept.
     ours = held is not None and line.made_by.split(", ")[0] == f"{method} {held.revision}"
-    if line.made_by and not (ours and line.stale):
+    if line.made_by and not (ours and (anyway or line.stale)):
         return None
     tuned = {key: line.params.get(key) for key in cell.entry.grid} if not cell.charged else {}
     points = [point for point in cell.points() if plain({key: getattr(point, key) for key in tuned}) == tuned]
@@ -216,11 +217,12 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1, help="lines of every method, unit and reading of a table")
     parser.add_argument("--seconds", type=float, default=20.0, help="leave out lines that take longer a run")
     parser.add_argument("--out", type=Path, default=Path(".bench"), help="folder of the records")
+    parser.add_argument("--anyway", action="store_true", help="also lines whose method is as it was")
     parser.add_argument("--list", action="store_true", help="say what would be run, and how long it took when it was")
     parser.add_argument("--only-run", action="store_true", help="make the records and write nothing else")
     asked = parser.parse_args()
     names = asked.names or [name for name in spec.names() if (RESULTS / f"{name}.json").exists()]
-    found = [sample for name in names for sample in samples(name, asked.samples, asked.seconds)]
+    found = [sample for name in names for sample in samples(name, asked.samples, asked.seconds, asked.anyway)]
     hours = sum((sample.line.seconds or 0.0) * len(sample.tasks) for sample in found) / 3600
     runs = sum(len(sample.tasks) for sample in found)
     print(f"{len(found):,} lines, {runs:,} runs, about {hours:.2f} hours of one core")

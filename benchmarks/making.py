@@ -4,14 +4,15 @@
     python benchmarks/making.py confirm NAME   # run some of its runs again; if they are the same, it is current
     python benchmarks/making.py confirm privgnn-table --runs 1 --where dataset=credit    # those that take least
     python benchmarks/making.py tables         # note what tables of `graphveil bench` hold, after one was written
+    python benchmarks/making.py plumbing       # note that what hands results on hands on the same: see `plumbing`
 
 Tables of `graphveil bench run` say line by line what made them (src/graphveil/bench/revisions.py), and tables.json has
 the SHA-256 of their scores, of their audits, and of their experiments, so that no score is typed. For every other kept
 file made_by.json has the revisions of the methods that it ran, the SHA-256 of its script with all that this takes of
-its own folder and of evidence/, that of the data, and that of the file itself. If one of them is another today, the
-file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court, and audits, play games, in
-which mechanisms say what their answers tell: no accuracy shows that, so there all of a method's source counts, and not
-its revision alone.
+its own folder and of evidence/, that of the data with their splits, and that of the file itself. If one of them is
+another today, the file is stale: `.ci/run` fails, and what is kept is not used instead of new runs. A court, and
+audits, play games, in which mechanisms say what their answers tell: no accuracy shows that, so there all of a method's
+source counts, and not its revision alone.
 
 A file is noted by the very command that `MADE` has for it (for another number of jobs, if one likes), and if no source
 was edited while it ran.
@@ -38,6 +39,7 @@ from typing import Any
 from graphveil import discover
 from graphveil.bench import revisions, runner, spec
 from graphveil.core import Described
+from graphveil.datasets.source import SplitName
 from graphveil.evidence import court
 from graphveil.evidence.case import Case
 from graphveil.evidence.sound_cases import Upheld
@@ -63,6 +65,13 @@ RATES = ("auc", "accuracy", "B1", "B2", "B3")
 """What is compared of a run; rates at small chances of a false alarm hang on a handful of pairs."""
 SPENT = ("claimed", "provable", "sound epsilon")
 """What must be as it was."""
+PLUMBING = (
+    *("core", "discover", "release/release", "release/certificate", "datasets/__init__", "datasets/source"),
+    *(f"bench/{name}" for name in ("kept", "runner", "spec", "table")),
+    *(f"graph/{name}" for name in ("columns", "encoding", "lineage", "parts", "schema", "tensors")),
+    *(f"runtime/{name}" for name in ("compute", "engine", "kernels")),
+)
+"""What hands results on."""
 AUDITED = ("audited", "audit", "played_by")
 """What `graphveil bench audit` writes into a line of a table."""
 _LISTS = ("confirmed", "earlier")
@@ -78,15 +87,24 @@ class Made:
     files: tuple[Path, ...]
     methods: tuple[str, ...]
     datasets: tuple[str, ...] = ()
+    splits: tuple[SplitName, ...] = ()
+    """Of these datasets; one that has no such split is not split so."""
     hears: bool = False
     """Whether it hears the cases of the court."""
     plays: bool = False
     """Whether it plays games with its methods: all of their code counts, and not their revisions alone."""
 
 
-def _script(name: str, words: str, methods: str = "", datasets: str = "", plays: bool = False) -> Made:
-    command = f"python benchmarks/{name}.py {words}"
-    return Made(command, (SCRIPTS / f"{name}.py",), tuple(methods.split()), tuple(datasets.split()), plays=plays)
+def _script(
+    name: str,
+    words: str,
+    methods: str = "",
+    datasets: str = "",
+    splits: tuple[SplitName, ...] = ("random",),
+    plays: bool = False,
+) -> Made:
+    command, file = f"python benchmarks/{name}.py {words}", SCRIPTS / f"{name}.py"
+    return Made(command, (file,), tuple(methods.split()), tuple(datasets.split()), splits, plays=plays)
 
 
 _COURT = (EVIDENCE / "court.py", *sorted((EVIDENCE / "cases").glob("*.py")))
@@ -107,18 +125,21 @@ MADE = {
         "--jobs 2 --results results/edge-attacks.json --page docs/attacks.md",
         "caribou eclipse edgerand gcn lapgraph lpgnet mlp",
         f"{_EDGES} {_TWITCH}",
+        ("random", "random_80_20", "per_class", "public"),
     ),
     "node-attacks": _script(
         "node_attacks",
         "--jobs 2 --json results/node-attacks.json --page docs/attacks.md",
         "caribou census dpsgd gcn heterpoisson mlp privgnn sage",
         "cora pubmed facebook photo computers credit rutgers89",
+        ("random", "two_graphs"),
     ),
     "heterpoisson-audit": _script(
         "gradient_canary",
         "--json results/heterpoisson-audit.json",
         "heterpoisson ndp",
         "facebook twitch-de computers pubmed",
+        ("random_80_20",),
         plays=True,
     ),
     "heterpoisson-impact": _script("impact", "--json results/heterpoisson-impact.json", "heterpoisson"),
@@ -128,13 +149,18 @@ MADE = {
         "eclipse",
         "chameleon-undirected facebook cora citeseer pubmed",
     ),
-    "privgnn-table": _script("privgnn_table", "--json results/privgnn-table.json", "pate privgnn", _PRIVGNN),
-    "privgnn-baselines": _script("privgnn_baselines", "--json results/privgnn-baselines.json", "privgnn", _PRIVGNN),
+    "privgnn-table": _script(
+        "privgnn_table", "--json results/privgnn-table.json", "pate privgnn", _PRIVGNN, ("two_graphs",)
+    ),
+    "privgnn-baselines": _script(
+        "privgnn_baselines", "--json results/privgnn-baselines.json", "privgnn", _PRIVGNN, ("two_graphs",)
+    ),
     "privgnn-programmed": _script(
         "privgnn_programmed",
         "accuracy --json results/privgnn-programmed.json --page docs/methods/privgnn.md",
         "privgnn",
         "computers",
+        ("two_graphs",),
     ),
     "privgnn-audit": _script(
         "privgnn_programmed",
@@ -159,11 +185,17 @@ MADE = {
         "streams", "accuracy --jobs 2 --json results/streams.json", "hearsay mlp", "cora photo facebook"
     ),
     "stream-audit": _script("audit_streams", "--json results/stream-audit.json", "hearsay", plays=True),
-    "leaky-loop": _script("leaky_loop", "accuracy --json results/leaky-loop.json", "caribou", "cora photo"),
+    "leaky-loop": _script(
+        "leaky_loop", "accuracy --json results/leaky-loop.json", "caribou", "cora photo", ("random_80_20",)
+    ),
     "leaky-loop-audit": _script("leaky_loop", "audit --json results/leaky-loop-audit.json", "caribou", plays=True),
     "sensitivity-search": _script("sensitivity_search", "--json results/sensitivity-search.json"),
     "privgnn-rule": _script(
-        "privgnn_rule", "--jobs 2 --json results/privgnn-rule.json", "privgnn", "computers rutgers89"
+        "privgnn_rule",
+        "--jobs 2 --json results/privgnn-rule.json",
+        "privgnn",
+        "computers rutgers89",
+        ("two_graphs",),
     ),
     "search-noise": _script("selection", "--json results/search-noise.json"),
     "auditor": _script("auditor", "--json results/auditor.json"),
@@ -183,6 +215,7 @@ def key_of(name: str) -> dict[str, Any]:
     """What makes a kept file today; data that are not held here are left out."""
     made = MADE[name]
     data = {each: runner.fingerprint_of(each) for each in made.datasets}
+    data |= {f"{each} {split}": runner.split_of(each, None, split) for each in made.datasets for split in made.splits}
     methods = sorted(heard().keys() - {OTHERS} if made.hears else made.methods)
     return {
         "made_by": ", ".join(map(revisions.made_by, methods)),
@@ -286,7 +319,11 @@ def note(path: Path) -> None:
     """Say that the code that is here made a file of results/, just now."""
     if path.resolve().parent == RESULTS and path.stem in MADE:
         said = {**key_of(path.stem), "content": _content(path)}
-        write_whole(NOTES, dict(sorted({**_notes(), path.stem: said}.items())))
+        _write_note(path.stem, said)
+
+
+def _write_note(name: str, said: dict[str, Any]) -> None:
+    write_whole(NOTES, dict(sorted({**_notes(), name: said}.items())))
 
 
 def stale(name: str) -> list[str]:
@@ -380,6 +417,19 @@ def _notes() -> dict[str, dict[str, Any]]:
     return held
 
 
+def plumbing() -> str:
+    """SHA-256 of the code that hands results on: it computes none of them, so no revision and no key has it.
+
+    After a change of it `python benchmarks/confirm.py --anyway --out .bench/plumbing` runs lines again.
+    """
+    return _digest(PACKAGE / f"{name}.py" for name in PLUMBING)
+
+
+def plumbing_noted() -> str:
+    """What `plumbing` said when results were last found the same."""
+    return str(_notes().get("plumbing", {}).get("source", ""))
+
+
 def tables_now() -> dict[str, dict[str, str]]:
     """SHA-256 of what tables and lists of history/ hold, by their files; of a table scores, audits and experiment."""
     lists = {f"history/{name}": {"content": _content(RESULTS / "history" / f"{name}.json")} for name in _LISTS}
@@ -405,9 +455,9 @@ def _content(path: Path) -> str:
 
 
 def main() -> None:
-    """Say which files are stale, confirm one, or note what tables hold."""
+    """Say which files are stale, confirm one, or note what tables hold or what hands results on."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["confirm", "tables"])
+    parser.add_argument("what", nargs="?", choices=["confirm", "tables", "plumbing"])
     parser.add_argument("name", nargs="?", choices=list(MADE))
     parser.add_argument("--runs", type=int, default=12, help="how many are run again")
     parser.add_argument("--jobs", type=int, default=2)
@@ -415,6 +465,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "tables":
         write_whole(TABLES, tables_now())
+        return
+    if asked.what == "plumbing":
+        _write_note("plumbing", {"source": plumbing()})
         return
     if asked.what:
         raise SystemExit(0 if confirm(asked.name, asked.runs, asked.jobs, asked.where) else 1)

@@ -206,6 +206,13 @@ def test_the_code_that_ships_made_every_other_file(name: str) -> None:
     assert not making.stale(name), f"run again: {making.MADE[name].command}"
 
 
+def test_what_hands_results_on_is_what_it_was_when_they_were_compared() -> None:
+    assert making.plumbing() == making.plumbing_noted(), (
+        "run lines again: python benchmarks/confirm.py --anyway --out .bench/plumbing; if they are the same: "
+        "python benchmarks/making.py plumbing"
+    )
+
+
 def test_of_every_kept_file_it_is_known_what_made_it() -> None:
     kept_files = {path.stem for path in RESULTS.glob("*.json")}
     assert kept_files == {*TABLES, *making.MADE}

@@ -71,8 +71,10 @@ def line(kept: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("kept")
-def test_lines_of_unchanged_code_are_not_run_again() -> None:
+def test_lines_of_unchanged_code_are_only_run_again_if_one_says_so() -> None:
     assert confirm.samples("small", 1, 60.0) == []
+    [found] = confirm.samples("small", 1, 60.0, anyway=True)
+    assert found.method == "dpsgd"
 
 
 def test_the_same_result_keeps_the_revision_and_takes_the_source_over(kept: Path) -> None:

@@ -6,13 +6,14 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import making
 from graphveil import discover
 from graphveil.bench import spec
+from graphveil.datasets.source import SplitName
 from graphveil.evidence import court
 from graphveil.report import records
 
@@ -87,6 +88,42 @@ def test_a_script_names_no_method_that_is_not_noted(name: str) -> None:
         if kind in known
     }
     assert asked <= set(made.methods) <= set(discover.methods())
+
+
+@pytest.mark.parametrize("name", making.MADE)
+def test_a_script_names_no_split_that_is_not_noted(name: str) -> None:
+    made = making.MADE[name]
+    named = rf'(?:split=|return |else |")({"|".join(get_args(SplitName))})"'
+    asked = {split for file in made.files for split in re.findall(named, file.read_text())}
+    assert not made.datasets or asked - {"public"} <= set(made.splits)
+    assert {each for each in making.key_of(name)["data"] if " " in each} or not made.datasets
+
+
+def test_another_split_makes_a_file_stale(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    making.keep(results / "leaky-loop.json", [RUN])
+    assert not making.stale("leaky-loop")
+    monkeypatch.setattr(making.runner, "split_of", lambda *_: "split otherwise")
+    (why,) = making.stale("leaky-loop")
+    assert why.startswith("data: ")
+
+
+@pytest.mark.usefixtures("results")
+def test_what_hands_results_on_is_noted_and_counts_without_comments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(making, "PACKAGE", tmp_path)
+    monkeypatch.setattr(making, "PLUMBING", ("one", "two"))
+    for name in making.PLUMBING:
+        (tmp_path / f"{name}.py").write_text("x = 1\n")
+    assert not making.plumbing_noted()
+    monkeypatch.setattr(sys, "argv", ["making.py", "plumbing"])
+    making.main()
+    assert making.plumbing_noted() == making.plumbing()
+    for text, same in (("x = 1  # one\n", True), ("x = 2\n", False)):
+        (tmp_path / "two.py").write_text(text)
+        making.revisions.forget()
+        assert (making.plumbing_noted() == making.plumbing()) == same
 
 
 def test_runs_that_are_the_same_again_are_noted(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,21 @@ def test_a_choice_is_made_by_its_candidates_too() -> None:
     assert made_by("best", described).split(", ") == [made_by(name) for name in ("best", "dpsgd", "gap")]
 
 
+def test_what_was_edited_while_it_played_is_no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_by("gap")
+    assert revisions.played_by(made) == revisions.played_by(made) != revisions.played_by(made_by("dpsgd"))
+    for module in ("evidence.game", "methods.gap"):
+        file = revisions._ours(f"graphveil.{module}")
+        assert file
+        monkeypatch.setattr(revisions, "_STARTED", file.stat().st_mtime - 1)
+        monkeypatch.setattr(
+            revisions, "_ours", lambda name, only=file, one=module: only if name.endswith(one) else None
+        )
+        assert revisions.played_by(made) != revisions.played_by(made)
+        monkeypatch.undo()
+    assert revisions.played_by("renamed 3") == ""
+
+
 def test_a_method_that_is_gone_is_stale() -> None:
     assert revisions.stale("renamed 3")
 

@@ -129,18 +129,26 @@ def _is_stale(part: str) -> bool:
     return part != _made_by(name) if name in known() else not revision.startswith(f"{_OTHERS}+")
 
 
-@cache
 def played_by(made: str) -> str:
     """SHA-256 of all code that an audit of this maker's claim runs: no revision says what attacks find.
 
-    made: as `made_by` says it. Empty where a method is not known here.
+    made: as `made_by` says it. Empty where a method is not known here. Where one of the files was written since this
+    process began nobody knows what played: then it is another word every time.
     """
+    modules, source = _played(made)
+    return secrets.token_hex() if _written(modules) else source
+
+
+@cache
+def _played(made: str) -> tuple[frozenset[str], str]:
+    """The modules that an audit runs, and the SHA-256 of their code."""
     names = [part.partition(" ")[0] for part in made.split(", ")]
     if not made or not all(name in known() for name in names):
-        return ""
+        return frozenset(), ""
     playing = _reached([_PLAYS], _JUDGES)
     told = "".join(f"{module}\n{code(_file(module))}\n" for module in sorted(playing))
-    return hashlib.sha256((told + "".join(map(source_of, names))).encode()).hexdigest()
+    source = hashlib.sha256((told + "".join(map(source_of, names))).encode()).hexdigest()
+    return frozenset(playing).union(*map(_sources, names)), source
 
 
 def edited(name: str) -> str:
@@ -148,13 +156,18 @@ def edited(name: str) -> str:
 
     What was imported before is not what the file says now.
     """
-    files = (_ours(module) for module in sorted(_sources(name)) if module.startswith("graphveil."))
+    return _written(_sources(name))
+
+
+def _written(modules: Iterable[str]) -> str:
+    """The first file of some modules of ours that was written since this process began; empty if there is none."""
+    files = (_ours(module) for module in sorted(modules) if module.startswith("graphveil."))
     return next((file.name for file in files if file and file.stat().st_mtime > _STARTED), "")
 
 
 def forget() -> None:
     """Read revisions.json and sources again."""
-    for held in (known, _made_by, _ours, _read, played_by):
+    for held in (known, _made_by, _ours, _read, _played):
         held.cache_clear()
 
 

@@ -33,6 +33,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -246,10 +247,16 @@ def sources(made: Made) -> set[Path]:
 @cache
 def heard() -> dict[str, str]:
     """SHA-256 of all code that the cases of every method run, settings that are methods too; `OTHERS` beside them."""
+    modules = _heard_modules()
+    return {name: _digest(_files_of(modules[name])) for name in sorted(modules)}
+
+
+@cache
+def _heard_modules() -> dict[str, set[str]]:
     modules: dict[str, set[str]] = defaultdict(set)
     for case in court.cases():
         modules[heard_for(case)] |= set(_modules(case))
-    return {name: _digest(_files_of(modules[name])) for name in sorted(modules)}
+    return modules
 
 
 def heard_for(case: Case) -> str:
@@ -311,8 +318,16 @@ def _not_whole(name: str) -> str:
     jobs = re.compile(r" --jobs \d+")
     if sorted(shlex.split(jobs.sub("", typed))) != sorted(shlex.split(jobs.sub("", MADE[name].command))):
         return f"only `{MADE[name].command}` makes all of it"
-    edited = [file for file in sources(MADE[name]) if file.stat().st_mtime > _STARTED]
-    return f"{edited[0].relative_to(REPOSITORY)} was edited while it ran" if edited else ""
+    edited = (file.name for file in sorted(_run_by(MADE[name])) if file.stat().st_mtime > _STARTED)
+    edited_methods = filter(None, map(revisions.edited, MADE[name].methods))
+    file = next(chain(edited, edited_methods), "")
+    return f"{file} was edited while it ran" if file else ""
+
+
+def _run_by(made: Made) -> set[Path]:
+    """The sources of a script, what hands results on, and what a court hears; all that runs but for its methods."""
+    heard_too = _files_of(set().union(*_heard_modules().values())) if made.hears else set()
+    return sources(made) | heard_too | {PACKAGE / f"{name}.py" for name in PLUMBING}
 
 
 def note(path: Path) -> None:
@@ -368,6 +383,8 @@ def confirm(name: str, count: int, jobs: int, where: str = "") -> bool:
     """
     if not hasattr(importlib.import_module(MADE[name].files[0].stem), "again"):
         raise SystemExit(f"{name} has no runs that can be made again one by one: {MADE[name].command}")
+    if name in _notes() and _notes()[name]["content"] != _content(RESULTS / f"{name}.json"):
+        raise SystemExit(f"{name}.json is not what was noted; make it again: {MADE[name].command}")
     every = json.loads((RESULTS / f"{name}.json").read_text())
     word, _, value = where.partition("=")
     runs = [run for run in every if str(run.get(word, "")) == value]

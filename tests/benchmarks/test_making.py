@@ -147,6 +147,14 @@ def test_runs_of_some_methods_confirm_no_others(results: Path, monkeypatch: pyte
     assert making.confirm("edge-attacks", 2, jobs=1)
 
 
+def test_what_was_edited_by_hand_is_not_confirmed(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    making.keep(results / "edge-attacks.json", [RUN])
+    (results / "edge-attacks.json").write_text(json.dumps([{**RUN, "accuracy": 0.9}]))
+    monkeypatch.setattr("edge_attacks.again", lambda run: run)
+    with pytest.raises(SystemExit, match="not what was noted"):
+        making.confirm("edge-attacks", 1, jobs=1)
+
+
 def test_a_file_without_runs_of_its_own_is_not_confirmed() -> None:
     with pytest.raises(SystemExit, match="heterpoisson-audit has no runs"):
         making.confirm("heterpoisson-audit", 1, jobs=1)
@@ -169,6 +177,19 @@ def test_what_was_edited_while_it_ran_is_not_noted(results: Path, monkeypatch: p
     monkeypatch.setattr(making, "_STARTED", 0.0)
     making.keep(results / "edge-attacks.json", [RUN])
     assert making.stale("edge-attacks")
+
+
+def test_neither_is_what_was_made_while_a_method_was_edited(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, *told = making.MADE["edge-attacks"].command.removeprefix("python ").split()
+    monkeypatch.setattr(sys, "argv", [str(making.REPOSITORY / script), *told])
+    monkeypatch.setattr(making.revisions, "edited", lambda name: "lpgnet.py" if name == "lpgnet" else "")
+    making.keep(results / "edge-attacks.json", [RUN])
+    assert making.stale("edge-attacks")
+
+
+def test_what_a_court_hears_and_what_hands_it_on_runs_too() -> None:
+    run = {file.name for file in making._run_by(making.MADE["court-power"])}
+    assert {"court_power.py", "gap.py", "hearsay.py", "runner.py"} <= run
 
 
 def test_a_court_hears_all_code_of_a_method_and_of_methods_among_its_settings() -> None:

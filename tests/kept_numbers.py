@@ -173,7 +173,7 @@ def printed_spreads(name: str, words: frozenset[str] = frozenset()) -> frozenset
 def told(text: str) -> Iterator[tuple[str, bool]]:
     """The numbers with decimals of a text, but for code, links and names, and whether they follow a plus-minus sign."""
     plain = re.sub(rf"`[^`]*`|\]\([^)]*\)|{NAMED}[\d.]+", " ", text)
-    for match in re.finditer(r"(±|\+-)? ?(?<![\w.])(\d+\.\d+)(?!\w|\.\w)", plain):
+    for match in re.finditer(r"(±|\+-)? ?(?<![\w.])(\d+\.\d+)(?!\d|\.\w)", plain):
         yield match[2], match[1] is not None
 
 

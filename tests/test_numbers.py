@@ -13,7 +13,7 @@ filled from results, and blocks of code, need none. Sources, separated by semico
 - `once: COMMAND`: measured once and not kept, which the text says, as speeds of some machine are. The command, which
   stands there too, measures it again. Not compared.
 
-`formula 0.5 1.4` and `once 0.9: COMMAND` are sources of these numbers alone.
+`formula 0.5 1.4` and `once 0.9: COMMAND` are sources of these numbers alone; beside another source they name them.
 """
 
 from __future__ import annotations
@@ -56,10 +56,23 @@ class Section:
         head: list[str] = []
         for place, line in self.lines:
             cells = line.split("|") if line.startswith("|") else [line]
-            head = cells if len(cells) > 1 and len(head) != len(cells) else head if len(cells) > 1 else []
+            head = headed(cells) if len(cells) > 1 and len(head) != len(cells) else head if len(cells) > 1 else []
             for column, cell in enumerate(cells):
-                words = f"{line}{head[column]}|" if head else ""
+                words = f"{line}{head[1]} {cells[1].strip()}|{head[column]}|" if head else ""
                 yield from ((place, number, spread, words) for number, spread in told(cell))
+
+
+def headed(cells: list[str]) -> list[str]:
+    """Heads of columns in full: `4` after `epsilon 2` is epsilon 4, `measured` after `gap: advice` is of gap."""
+    full: list[str] = []
+    for cell in map(str.strip, cells):
+        before, _, other = full[-1].partition(":") if full else ("", "", "")
+        if re.fullmatch(r"[\d.]+", cell) and before.startswith("epsilon"):
+            cell = f"epsilon {cell}"
+        elif other and ":" not in cell:
+            cell = f"{before}: {cell}"
+        full.append(cell)
+    return full
 
 
 def sections(page: Path) -> Iterator[Section]:
@@ -101,7 +114,9 @@ def has(source: str, number: str, spread: bool = False, line: str = "") -> bool:
         return number in standing(kind)
     name, words = kind.removeprefix("results/"), set(filter(None, chosen.split(" + ")))
     if line.startswith("|"):
-        words |= {part.strip(" *`").lower() for part in [*line.split("|"), *re.split("[|:,]", line)]} & words_of(name)
+        row = {part.strip(" *`").lower() for part in [*line.split("|"), *re.split("[|:,]", line)]} & words_of(name)
+        said = [label for known in vocabulary(name).values() if row & known for label in known]
+        words = row | {word for word in words if not any(begins(word, label) for label in said)}
     return number in (printed_spreads if spread else printed)(name, frozenset(words))
 
 
@@ -129,6 +144,7 @@ def test_sources_exist_and_say_what_they_must(page: Path) -> None:
             (kind, *named), chosen = source.partition(": ")[0].split(), source.partition(": ")[2]
             missing = [term for term in named if (term.partition("=")[2] or term) not in section.numbers()]
             assert not missing, f"{source}: {missing} is not there"
+            assert named or kind not in ("formula", "once") or len(section.sources) == 1, f"{source}: name its numbers"
             if kind == "once":
                 assert exists(chosen), f"{source}: no such script or command"
                 assert chosen in " ".join(line for _, line in section.lines), f"{source}: the text must name it"
@@ -162,6 +178,30 @@ def check_difference(term: str, sources: tuple[str, ...]) -> None:
         assert any(has(source, number) for source in others), f"{term}: {number} is in no source"
 
 
+def test_heads_of_columns_stand_for_those_after_them() -> None:
+    whole = ["", "epsilon 2", "epsilon 4", "gap: advice", "gap: measured", "ndp: x"]
+    assert headed(["", " epsilon 2 ", " 4 ", " gap: advice ", " measured ", " ndp: x "]) == whole
+    section = Section((), [(1, "| epsilon | gap: advice | measured |"), (2, "|---|---|---|"), (3, "| 2 | a | 0.5 |")])
+    [(_, number, _, words)] = section.told()
+    source = "results/selection.json: gap + dpsgd"
+    assert (number, "|epsilon 2|gap: measured|" in words) == ("0.5", True)
+    [kept] = [
+        f"{100 * row['test']:.1f}" for row in read("selection.json") if row["method"] == "gap" and row["epsilon"] == 2
+    ]
+    assert has(source, kept, line=words)
+    assert not has(source, kept, line=words.replace("gap: measured", "dpsgd: measured"))
+    assert not has(source, kept, line=words.replace("epsilon 2", "epsilon 8").replace("| 2 |", "| 8 |"))
+
+
+def test_what_looks_up_nothing_stands_alone_or_names_its_numbers(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- numbers: formula; results/selection.json -->\n\n0.3\n")
+    with pytest.raises(AssertionError, match="name its numbers"):
+        test_sources_exist_and_say_what_they_must(page)
+    page.write_text("<!-- numbers: formula 0.3; results/selection.json -->\n\n0.3\n")
+    test_sources_exist_and_say_what_they_must(page)
+
+
 def test_what_is_wrong_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
@@ -171,6 +211,7 @@ def test_what_is_wrong_is_noticed(tmp_path: Path) -> None:
     found = [(section.sources, section.numbers()) for section in sections(page) if section.numbers()]
     assert found == [((), ["0.1"]), (("formula", "given 0.4"), ["0.3"]), ((), ["0.4", "0.5", "0.7"])]
     assert list(told("0.4 ± 0.5.")) == [("0.4", False), ("0.5", True)]
+    assert list(told("9.9x, 7.5s, version 0.6.0")) == [("9.9", False), ("7.5", False)]
     rows = [row for row in read("selection.json") if row["method"] == "gap" and row["epsilon"] == 2]
     [score], source = {f"{100 * row['test']:.2f}" for row in rows}, "results/selection.json: gap + epsilon 2"
     assert has(source, score)

@@ -8,6 +8,7 @@ line moved if its mean is another one in the digit that tables print.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -71,4 +72,5 @@ def made() -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     write_whole(FILE, made())

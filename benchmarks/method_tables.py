@@ -16,6 +16,7 @@ Marks whose file does not exist stay as they are, so that they can wait for thei
 
 from __future__ import annotations
 
+import argparse
 import re
 import statistics
 from collections.abc import Iterator, Sequence
@@ -276,4 +277,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

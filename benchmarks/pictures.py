@@ -8,6 +8,7 @@ The same results give the same bytes; a test sees pictures that are behind them.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -187,4 +188,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

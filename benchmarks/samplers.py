@@ -8,6 +8,7 @@ One thread.
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import time
@@ -89,4 +90,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     main()

@@ -120,6 +120,12 @@ def test_every_benchmark_says_what_it_measures() -> None:
     assert named == {path.name for path in folder.glob("*.py")}
 
 
+def test_every_benchmark_reads_its_words() -> None:
+    """One that did not rewrote pages when it was asked for help."""
+    scripts = [path for path in (REPOSITORY / "benchmarks").glob("*.py") if "__main__" in path.read_text()]
+    assert not [path.name for path in scripts if not re.search(r"parse_args\(|sys\.argv", path.read_text())]
+
+
 def test_every_page_is_in_the_navigation() -> None:
     def leaves(item: Any) -> Iterator[str]:
         if isinstance(item, str):

@@ -32,4 +32,7 @@ def test_the_kept_list_is_what_git_says() -> None:
     shallow = subprocess.run(asked, cwd=earlier.REPOSITORY, capture_output=True, text=True, check=False)
     if shallow.stdout.strip() != "false":
         pytest.skip("needs the history of the repository: git fetch --unshallow")
-    assert json.loads(earlier.FILE.read_text()) == earlier.made(), "run python benchmarks/earlier.py"
+    kept = json.loads(earlier.FILE.read_text())
+    if not {line["kept"] for line in kept} <= {day for day, _ in earlier.history()}:
+        pytest.skip("this history has not all versions of the leaderboard: commits were joined, or it begins later")
+    assert kept == earlier.made(), "run python benchmarks/earlier.py"

@@ -26,6 +26,7 @@ from graphveil.graph.graph import Graph
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release
+from graphveil.report.run import card_page
 
 HEARSAY = gv.methods.Hearsay(folds=2, hidden=4, head=4)
 SUMS = replace(HEARSAY, channel="sums")
@@ -107,8 +108,23 @@ class TestInfer:
         assert (both.epsilon, both.delta) == (theirs.epsilon + ours.epsilon, 2 * DELTA)
         assert spent.card().startswith(both.sentence)
         assert "linked in 'theirs' and in 'ours' alike, is right at most 93 times" in both.sentence
+        assert f"sum of epsilons: 2.5000 at delta {2 * DELTA:.3g}" in " ".join(spent.warnings())
+        page = card_page(served(trained(graph, 30.0), other, 0.5))
+        assert "What an attacker can reach at epsilon 30" in page
+        assert "is hardly a protection" in page, "of what is in both, though 0.5 is strong"
         unlike = replace(spent.parents[0], plan=replace(spent.parents[0].plan, adjacency=Adjacency.of("node")))
         assert replace(spent, parents=(unlike,)).promises[0].epsilon == math.inf
+
+    @pytest.mark.parametrize("method", [gv.methods.PairCounts(), gv.methods.Ndp(steps=2)])
+    def test_nobody_who_was_trained_on_is_read_for_free_under_another_name(
+        self, graph: Graph, method: gv.Method
+    ) -> None:
+        march = replace(graph, name="march", ids=pa.array([str(one) for one in range(120)]))
+        release = gv.train(march, method, epsilon=2, delta=DELTA, unit="node", seed=0)
+        april = replace(march, name="april")
+        assert torch.equal(release.predict(april), release.predict(march))
+        with pytest.raises(Unsupported, match="training nodes would be read"):
+            release.predict(april.random_split(seed=1))
 
     def test_data_that_a_certificate_does_not_tell_may_be_the_same(self, graph: Graph, other: Graph) -> None:
         """A file of the first version does not say what was public: its epsilon counts whatever its name."""

@@ -53,6 +53,8 @@ UNPROMISED = 3
 APART = 4
 """The version whose card did not say what is in several datasets, or that direction is public; it is still read."""
 
+_PASSED = f"up to version {APART} data with the same ids passed for others"
+
 READABLE = (UNTRACED, NAMELESS, UNPROMISED, APART, SCHEMA)
 """Versions that can be read."""
 
@@ -87,6 +89,8 @@ _ENFORCED = (
     "by graphveil: which steps run, how often, and what they add up to; the bounds and the noise of its own mechanisms"
 )
 """Of a method that is not part of graphveil."""
+
+_TWICE = "whoever is in two of these datasets, or a link that is, is protected by the sum of epsilons"
 
 _UNTRACED = "made by a version that did not record what a release descends from"
 
@@ -306,14 +310,16 @@ class Certificate:
 
     def _promise(self, one: Guarantee, where: str) -> Promise:
         assumes, public = self._assumes(), self.provenance.public
-        return Promise(one.adjacency, one.sound_epsilon, one.delta, where, assumes, public)
+        return Promise(one.adjacency, one.sound_epsilon, one.delta, where, assumes, public, reads=one.releases > 0)
 
     def _alike(self) -> Promise:
         """For whatever is the same in all datasets, as most links are from one month to the next: epsilons add up."""
         first = self.guarantees[0]
         common = len({one.adjacency for one in self.guarantees}) == 1
         epsilon = sum(one.sound_epsilon for one in self.guarantees) if common else math.inf
-        both = replace(first, sound_epsilon=epsilon, delta=min(1.0, sum(one.delta for one in self.guarantees)))
+        delta = min(1.0, sum(one.delta for one in self.guarantees))
+        releases = sum(one.releases for one in self.guarantees)
+        both = replace(first, sound_epsilon=epsilon, delta=delta, releases=releases)
         return self._promise(both, f"in {' and in '.join(repr(one.dataset) for one in self.guarantees)} alike")
 
     @property
@@ -389,7 +395,7 @@ class Certificate:
             lines += [f"  code        {origin.others}", f"  enforced    {_ENFORCED}"]
         lines += self._stream_lines()
         lines += [f"  made of     {_descent(one)}" for one in self.ancestry[1:]]
-        return "\n".join(lines + [f"  WARNING     {warning}" for warning in self.warnings()])
+        return "\n".join(lines + _warned(self.warnings()))
 
     def _stream_lines(self) -> list[str]:
         """What a growing graph's card says of all periods."""
@@ -423,7 +429,8 @@ class Certificate:
         """What a reader must not overlook, of this release and of all that it descends from."""
         found = []
         if len(self.guarantees) > 1:
-            found.append("whoever is in two of these datasets, or a link that is, is protected by the sum of epsilons")
+            alike = self.promises[0]
+            found.append(f"{_TWICE}: {_show(alike.epsilon)} at delta {alike.delta:.3g}")
         if any(len(kinds) > 1 for kinds in ({one.plan.adjacency for one in each} for each in _families(self.ancestry))):
             found.append("releases of one dataset protect different things here: they have no guarantee in common")
         for one in self.ancestry:
@@ -440,10 +447,11 @@ class Certificate:
                 )
         return found + [unproven(code) for code in self._others()] + self.cautions()
 
-    def cautions(self) -> list[str]:
-        """What an epsilon or a delta that protects hardly anybody means."""
-        sizes = self.provenance.sizes
-        return cautions(self.epsilon, self.delta, sizes[0] if sizes else None) if self.plan.steps else []
+    def cautions(self, alone: bool = False) -> list[str]:
+        """What an epsilon or a delta that protects hardly anybody means; `alone`: but for what other datasets add."""
+        sizes, first = self.provenance.sizes, self.promises[0]
+        spent = (self.epsilon, self.delta) if alone else (max(self.epsilon, first.epsilon), first.delta)
+        return cautions(*spent, sizes[0] if sizes else None) if self.plan.steps else []
 
     def to_json(self) -> str:
         """Machine-readable form; `from_json` inverts it."""
@@ -490,8 +498,7 @@ class Certificate:
             raise Tampered(f"the certificate is incomplete or altered: {error!r}") from error
         for said, true in zip(stated, spent, strict=True):
             if not math.isclose(said, true, rel_tol=1e-6):
-                earlier = f"; up to version {APART} data with the same ids passed for others"
-                hint = earlier if described["schema"] <= APART and said < true else ""
+                hint = f"; {_PASSED}" if described["schema"] <= APART and said < true else ""
                 raise Tampered(f"the certificate says epsilon {said}, its plan spends {true:.6g}{hint}")
         require_agreement(described, _in_version(made.describe(), described), "the certificate")
         return made
@@ -643,18 +650,36 @@ def require_card(body: bytes, card: str, certificate: Certificate, version: int 
     """
     # No name holds a new line.
     if version <= APART:
-        told = card.partition("\n")[2] if len(certificate.guarantees) > 1 else card
-        card = told.replace(DIRECTION, "")
+        card = _before_direction(card)
+        card = _before_together(card, certificate) if len(certificate.guarantees) > 1 else card
     if version <= UNPROMISED:
         card = _HEADING + card.partition(f"\n\n{_HEADING}")[2]
     if version <= NAMELESS:
-        unsaid = {f"  WARNING     {caution}" for caution in certificate.cautions()}
+        unsaid = set(_warned(certificate.cautions(alone=True)))
         card = "\n".join(line for line in card.split("\n") if line not in unsaid)
     stated, due = body, f"{card}\n".encode()
     if not certificate.provenance.traced:
         stated, due = (b"\n".join(_settled_words(words)) for words in (stated, due))
     if stated != due:
-        raise Tampered(f"{CARD} does not say what the certificate says")
+        earlier = f"; {_PASSED}" if version <= APART and certificate.parents else ""
+        raise Tampered(f"{CARD} does not say what the certificate says{earlier}")
+
+
+def _before_together(card: str, certificate: Certificate) -> str:
+    """A card of several datasets that went by each alone."""
+    together, (alike,) = set(_warned(certificate.cautions())), _warned([_TWICE])
+    lines = [alike if line.startswith(alike) else line for line in card.split("\n")[1:] if line not in together]
+    return "\n".join(lines + _warned(certificate.cautions(alone=True)))
+
+
+def _warned(words: Sequence[str]) -> list[str]:
+    return [f"  WARNING     {warning}" for warning in words]
+
+
+def _before_direction(card: str) -> str:
+    """A card that did not say that direction is public."""
+    lines = card.split("\n")
+    return "\n".join(line.replace(DIRECTION, "") if line.startswith("  unprotected  ") else line for line in lines)
 
 
 def _settled_words(card: bytes) -> list[bytes]:

@@ -48,6 +48,8 @@ class Promise:
     """In which data, where there are several, in words."""
     assumes: tuple[str, ...] = ()
     public: str = ""
+    reads: bool = True
+    """Whether anything private is read: delta alone may pay for noise that is large enough."""
 
     @property
     def in_training(self) -> bool:
@@ -72,7 +74,7 @@ class Promise:
     @property
     def sentence(self) -> str:
         """The promise, for somebody who knows no epsilon."""
-        if self.epsilon == 0:
+        if not self.reads:
             return f"This release reads nothing private: it does not help to find out {self.secret}."
         if self.epsilon == math.inf:
             return f"No protection is proven: whoever sees this release may find out for certain {self.secret}."

@@ -86,7 +86,8 @@ def card_page(found: Release | ReleasedEdges) -> str:
 def _told(found: Release | ReleasedEdges) -> dict[str, Any]:
     """What both pages say."""
     certificate = found.certificate
-    epsilon, delta = certificate.sound_epsilon, certificate.delta
+    worst = certificate.promises[0]
+    epsilon, delta = worst.epsilon, worst.delta
     return {
         "title": f"{found.method.name()} on {certificate.provenance.dataset}",
         "certificate": certificate,

@@ -479,11 +479,11 @@ def test_another_split_is_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_public_graph_beside_is_data_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = runner.split_of("cora", None, "two_graphs")
+    told = runner.split_of("chain-l", None, "two_graphs")
     load = runner._loaded
-    monkeypatch.setattr(runner, "_loaded", lambda *given: load("cora", None, "two_graphs_exchanged", given[3]))
+    monkeypatch.setattr(runner, "_loaded", lambda *given: load("chain-l", None, "two_graphs_exchanged", given[3]))
     runner.split_of.cache_clear()
-    assert runner.split_of("cora", None, "two_graphs") not in ("", told)
+    assert runner.split_of("chain-l", None, "two_graphs") not in ("", told)
     runner.split_of.cache_clear()
 
 

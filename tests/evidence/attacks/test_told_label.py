@@ -35,7 +35,7 @@ def information(act: Mechanism, here: Sealed, there: Sealed, query: Query, answe
         pytest.param(gv.methods.Probe(), "features", 1.0, id="probe"),
         pytest.param(gv.methods.Probe(worth=0.0), "features", 1.0, id="probe-asks"),
         # One of its sums asks whether the regression serves the node better, and may not move: 6 % of the budget, and
-        # as nobody votes on this graph under so much noise, 6 of what is left of 100 without the 30 of votes.
+        # as votes are whole on this graph, and no Gaussian sum, 6 of what is left of 100 without the 30 of votes.
         pytest.param(gv.methods.Whisper(steps=5), "node", 1 - 6 / 70, id="whisper"),
     ],
 )
@@ -98,7 +98,7 @@ def test_an_audit_of_all_steps_reaches_half_of_a_claim(
 def test_noise_that_is_halved_is_noticed_over_several_sums(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a claim of mu-GDP; no bound that knows no law would see it in so few runs.
 
-    Of a quarter as many runs half notice nothing, which then hangs on the last digits of a processor.
+    Under so much noise nobody votes, and all that is released is Gaussian. Certified is half more than is claimed.
     """
     given: dict[str, Any] = {"noise": 2.8, "delta": 1e-5, "unit": "node", "runs": 1200, "attack": "told_label"}
     whole = Gaussian.apply

@@ -1,13 +1,9 @@
 """Rewrite what follows from the parts that are there: `make contribute`, or `python benchmarks/contribute.py`.
 
-    python benchmarks/contribute.py [--without-court]
-
 A method is one file in src/graphveil/methods/ and one page in docs/methods/, whose table "in short" says what it is and
 to which family it belongs. From these follow the rows of docs/methods/index.md (between `<!-- methods: FAMILY -->` and
-`<!-- /methods -->`) and the navigation of mkdocs.yml. If the code of some methods is another, their cases are heard
-again in the three kept courts and in what is kept of half of the noise (court_power.py). If a case is new or gone all
-are, because they share one chance of error: some ten minutes on two cores for each of the four files. The measured
-tables are filled (method_tables.py) and pictures drawn (pictures.py).
+`<!-- /methods -->`) and the navigation of mkdocs.yml. The measured tables are filled (method_tables.py) and pictures
+drawn (pictures.py). The court hears a new method when it sits next.
 
 It is no module of the package: it writes files of the checkout, which an installed package does not have.
 """
@@ -15,29 +11,17 @@ It is no module of the package: it writes files of the checkout, which an instal
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shlex
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
-from typing import Any
 
-import making
 import method_tables
 import pictures
 from graphveil import discover
 from graphveil.bench.table import lined
-from graphveil.evidence import court
-from graphveil.evidence.sound_cases import Upheld
-from graphveil.runtime.folders import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COLUMNS = ("unit", "what it is", "needs", "claim", "published proof")
 """What a page says in short beside its family: the columns of the index."""
-COURTS = ("court", "court-1", "court-2", "court-power")
-"""Kept files with the cases of the court."""
 
 _CARD = re.compile(r"^\| in short \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", re.MULTILINE)
 _FACT = re.compile(r"^\| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -95,38 +79,6 @@ def navigated(config: str, index: str, known: dict[str, Card], pages: Path) -> s
     return _PAGES.sub(lines, config, count=1)
 
 
-def cases_of(held: dict[str, Any]) -> dict[str, Any]:
-    """What a kept file says of every case, by the names of the cases."""
-    return {said.get("name") or said["case"]: said for said in held.get("rulings") or held["cases"]}
-
-
-def unheard(name: str) -> list[str]:
-    """The cases of a kept file that are to be heard: all if some are new or gone, or if other code judges them."""
-    known = {case.name: case for case in court.cases() if name != "court-power" or isinstance(case, Upheld)}
-    file = making.RESULTS / f"{name}.json"
-    held = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}
-    others = making.heard_elsewise(name)
-    if cases_of(held).keys() != known.keys() or len(making.stale(name)) > bool(others):
-        return list(known)
-    return [case for case in known if making.heard_for(known[case]) in others]
-
-
-def hear(name: str, cases: list[str]) -> None:
-    """Hear cases of a kept file again, in the place of what is kept of them, and note what made it."""
-    file = making.RESULTS / f"{name}.json"
-    with tempfile.TemporaryDirectory() as folder:
-        words = shlex.split(making.MADE[name].command.replace(f"results/{file.name}", f"{folder}/{file.name}"))
-        words[:1] = [sys.executable] if words[0] == "python" else [sys.executable, "-m", words[0]]
-        subprocess.run([*words, "--only", ",".join(cases)], cwd=REPOSITORY, check=True)
-        found = json.loads((Path(folder) / file.name).read_text(encoding="utf-8"))
-    part = "cases" if "cases" in found else "rulings"
-    kept = cases_of(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
-    every = {**kept, **cases_of(found)}
-    order = [case.name for case in court.cases() if case.name in every]
-    write_whole(file, {**found, part: [every[case] for case in order]})
-    making.note(file)
-
-
 def made(root: Path) -> dict[Path, str]:
     """What the index and the navigation should say."""
     pages, config = root / "docs" / "methods", root / "mkdocs.yml"
@@ -139,17 +91,11 @@ def made(root: Path) -> dict[Path, str]:
 def main() -> None:
     """Rewrite what has changed and name it."""
     parser = argparse.ArgumentParser(description="Rewrite what follows from the parts that are there.")
-    parser.add_argument("--without-court", action="store_true", help="leave the kept courts as they are")
-    asked = parser.parse_args()
+    parser.parse_args()
     for file, text in made(REPOSITORY).items():
         if file.read_text(encoding="utf-8") != text:
             file.write_text(text, encoding="utf-8")
             print(file.relative_to(REPOSITORY))
-    for name in COURTS:
-        if cases := unheard(name):
-            print(f"{name}: to hear again: {', '.join(cases)}", flush=True)
-            if not asked.without_court:
-                hear(name, cases)
     method_tables.main()
     pictures.main()
 

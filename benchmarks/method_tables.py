@@ -5,9 +5,8 @@ that word), with the line labelled exactly `mlp` beside them; `<!-- results/lead
 methods against all datasets at one epsilon; `<!-- results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
 for the three methods of every unit that are best on these graphs, on average, and `dpsgd`; `all at epsilon 4 on cora,
 facebook` for all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon,
-with its gaps; the word `changes` for how far lines moved since they were first kept; `rulings` for a court and its
-other seeds; `power` for what it notices of half of the noise; `confirmed` for what confirm.py compared last; `floors`
-for what `dpsgd` has beside the largest class; `<!-- results/NAME.json: columns features -->` for entries of what is no
+with its gaps; `rulings` for a court and its other seeds; `power` for what it notices of half of the noise; `floors` for
+what `dpsgd` has beside the largest class; `<!-- results/NAME.json: columns features -->` for entries of what is no
 table of scores.
 What lies between a mark and
 `<!-- /results -->` is written anew.
@@ -34,8 +33,6 @@ from graphveil.evidence.court import Court, Ruling
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-_RENAMED = {"heterpoisson": "paircounts"}
-"""Lines that have another name since they were first kept, and its new one."""
 _PLAIN = "dpsgd"
 """Begins the labels of what reads no edge where nodes, features or labels are protected."""
 BLOCK = re.compile(r"(<!-- results/(?P<name>[\w/-]+)\.json: (?P<wanted>[^\n]+?) -->\n)(.*?)(<!-- /results -->)", re.S)
@@ -63,10 +60,6 @@ def content(table: Path, wanted: str) -> str:
         return power(kept.read_json(table)["cases"])
     if wanted == "floors":
         return floors.table(kept.read_json(table))
-    if wanted == "confirmed":
-        return confirmed(kept.read_json(table))
-    if wanted == "changes":
-        return changes(kept.read_json(table), kept.load(table.parents[1] / "leaderboard.json"))
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
         return best(kept.load(table), int(best_of[1]), float(best_of[2]), best_of[3].split(", "))
     if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", wanted):
@@ -144,46 +137,6 @@ def beside(lines: list[KeptLine], epsilon: float, graphs: Sequence[str]) -> str:
 def measured(table: Path, columns: Sequence[str]) -> str:
     """Some entries of every measurement, to three digits."""
     return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept.read_json(table)])
-
-
-def confirmed(lines: Sequence[dict[str, Any]]) -> str:
-    """How many kept lines were run again, and how far they were from what was kept."""
-    tables, runs = len({line["table"] for line in lines}), sum(line["seeds"] for line in lines)
-    exact = sum(line["again"] == line["kept"] for line in lines)
-    other = [line for line in lines if not line["same"]]
-    large = [line for line in lines if not line["dataset"].startswith("chain") and line["again"] is not None]
-    worst = max(large, key=lambda line: abs(line["again"] - line["kept"]))
-    return (
-        f"{len(lines)} lines of {tables} tables, {runs:,} runs: {'all are' if not other else f'{len(other)} are not'} "
-        f"the same by that rule, {exact} to the last digit. The largest difference that it forgives off the chains is "
-        f"{100 * abs(worst['again'] - worst['kept']):.1f} points, in `{worst['table']}`."
-    )
-
-
-def changes(earlier: list[dict[str, Any]], lines: list[KeptLine]) -> str:
-    """How far lines of the leaderboard moved since they were first kept, by unit and method; chains beside the rest."""
-    now = {(line.dataset, line.method, line.unit, line.split, line.epsilon): line.test for line in lines}
-    moved: dict[tuple[str, str], tuple[list[float | None], list[float | None]]] = {}
-    for old in earlier:
-        method = _RENAMED.get(old["method"], old["method"])
-        test = now.get((old["dataset"], method, old["unit"], old["split"], float(old["epsilon"])))
-        steps = moved.setdefault((old["unit"], method), ([], []))
-        steps[old["dataset"].startswith("chain")].append(None if test is None else test - old["test"])
-    parts = ("lines that moved", "on average", "most down", "most up")
-    head = ["unit", "method", *parts, *(f"{part}, chains" for part in parts)]
-    body = [
-        [*place, *(cell for steps in both for cell in (str(len(steps)), *_summary(steps)))]
-        for place, both in moved.items()
-    ]
-    return lined(head, body)
-
-
-def _summary(steps: Sequence[float | None]) -> list[str]:
-    """Mean, least and largest step in points."""
-    known = [100 * step for step in steps if step is not None]
-    if not known:
-        return ["no longer there, or stale" if steps else "", "", ""]
-    return [f"{value:+.1f}" for value in (statistics.fmean(known), min(known), max(known))]
 
 
 def rulings(files: Sequence[Path]) -> str:

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import io
 import json
-import math
 import re
 import shlex
 import shutil
@@ -34,9 +33,9 @@ import node_attacks
 import privgnn_programmed
 from graphveil import discover
 from graphveil.bench.revisions import made_by
-from graphveil.bench.spec import Spec, names
+from graphveil.bench.spec import Spec
 from graphveil.cli import app
-from kept_numbers import FILLED, MEASURED, RESULTS, decimals, printed, read
+from kept_numbers import FILLED, MEASURED, RESULTS, read
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
@@ -81,49 +80,11 @@ def test_links_lead_to_pages_and_their_anchors(page: Path) -> None:
             assert fragment in map(anchor, headings(target)), link
 
 
-@pytest.mark.parametrize("page", [*FRONT, *PAGES], ids=name_of)
-def test_files_that_are_named_exist(page: Path) -> None:
-    named = re.findall(r"\b(?:src|tests|benchmarks|docs|results)/[a-z0-9_./-]+\.(?:py|md|json|toml)\b", unfenced(page))
-    assert not [name for name in named if not (REPOSITORY / name).exists()]
-
-
-def test_modules_that_are_named_exist() -> None:
-    """Such as `nn/clipping.py`: the end of a file's path. What has moved is found here."""
-    sources, tests = (
-        [path for home in homes for path in sorted((REPOSITORY / home).rglob("*.py"))]
-        for homes in (("src", "benchmarks"), ("tests",))
-    )
-    known = [path.as_posix() for path in (*sources, *tests)]
-    others = {"core/privacy/algorithms/graph/arr.py"}  # of GAP's authors
-    for page in (*FRONT, *PAGES, *sources):
-        text = unfenced(page) if page.suffix == ".md" else page.read_text()
-        for name in set(re.findall(r"(?<![\w/.-])((?:[a-z0-9_]+/)*[a-z0-9_]+\.py)\b", text)) - others:
-            assert any(path.endswith(f"/{name}") for path in known), f"{name_of(page)}: {name}"
-
-
 def test_experiments_in_the_docs_can_be_run() -> None:
     shown = [text for page in PAGES for text in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.S | re.M)]
     assert shown
     for text in shown:
         assert Spec.model_validate(tomllib.loads(text)).tasks()
-
-
-def test_every_kept_result_says_what_made_it() -> None:
-    page = (REPOSITORY / "results" / "README.md").read_text()
-    kept = {path.stem for path in (REPOSITORY / "results").glob("*.json")} - set(names())
-    assert not [name for name in kept if f"`{name}.json`" not in page]
-
-
-def test_every_benchmark_says_what_it_measures() -> None:
-    folder = REPOSITORY / "benchmarks"
-    named = set(re.findall(r"`python benchmarks/(\w+\.py)", (folder / "README.md").read_text()))
-    assert named == {path.name for path in folder.glob("*.py")}
-
-
-def test_every_benchmark_reads_its_words() -> None:
-    """One that did not rewrote pages when it was asked for help."""
-    scripts = [path for path in (REPOSITORY / "benchmarks").glob("*.py") if "__main__" in path.read_text()]
-    assert not [path.name for path in scripts if not re.search(r"parse_args\(|sys\.argv", path.read_text())]
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -136,24 +97,6 @@ def test_every_page_is_in_the_navigation() -> None:
 
     config = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())
     assert sorted(leaves(config["nav"])) == [page.relative_to(DOCS).as_posix() for page in PAGES]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_method_has_a_page_with_claim_deviations_and_measurements(method: str) -> None:
-    found = headings(DOCS / "methods" / f"{method}.md")
-    for wanted in ("Claim", "Deviations", "Measured"):
-        assert any(heading.startswith(wanted) for heading in found), f"no section {wanted!r} among {found}"
-
-
-def test_the_table_of_methods_names_their_units() -> None:
-    rows = re.findall(r"^\| (\[.+?) \| (.+?) \|", (DOCS / "methods" / "index.md").read_text(), flags=re.MULTILINE)
-    units = {name: said for cell, said in rows for name in re.findall(r"\((\w+)\.md\)", cell)}
-    assert sorted(units) == METHODS
-    for name, said in units.items():
-        known = {unit.value for unit in discover.method(name).units}
-        listed = known if said == "any" else {word for word in re.findall(r"\w+", said) if word in set(gv.Unit)}
-        infinite = {"node", "features", "label"} if "elsewhere epsilon is infinite" in said else set()
-        assert listed | infinite == known, name
 
 
 def test_index_and_navigation_follow_from_the_pages_of_methods() -> None:
@@ -280,131 +223,6 @@ def test_what_a_court_notices_is_counted_by_plan() -> None:
     made = method_tables.power([*rows, row("ndp-node", "ndp-node", 2.0)])
     assert made.startswith("2 of 3 plans are caught.")
     assert "| `gap-edge` | 1 of 2 | `gap-edge-3`: 0.250 of 1.000, AUC 0.90 |\n| `ndp-node` | 1 of 1 |  |" in made
-
-
-STATED = {
-    "000, HeterPoisson": {
-        "45.1",
-        "78.7",
-        "2.3",
-        "0.5",
-        "4.7",
-    },  # equation 8 (tests/golden), and differences of kept figures
-    "001, PrivGNN": {"0.01", "5.96", "5.69", "3.90", "0.40"},  # Table 2 (tests/golden/test_teacher.py) and figure 4
-    "003, CARIBOU": {"0.645", "85.1", "3.1", "2.1"},  # an AUC and an accuracy that are printed, and differences
-    "What all of it costs": {"3.1", "1.2", "0.4", "0.3"},  # hours: a test below, but for audits and baselines
-}
-"""Numbers of docs/tables.md that stand in no kept result that their row names, by paper."""
-
-
-def test_numbers_on_the_page_of_the_papers_are_kept() -> None:
-    """Every number with a decimal in a row is one of the kept files that the row names; prose has those of `STATED`."""
-    for part in (DOCS / "tables.md").read_text().split("\n## "):
-        allowed = next((numbers for paper, numbers in STATED.items() if part.startswith(paper)), set[str]())
-        for line in part.splitlines():
-            files = re.findall(r"`([\w-]+\.json)`", line) if line.startswith("|") else []
-            known = frozenset[str]().union(*(printed(name) for name in files if (RESULTS / name).exists())) | allowed
-            assert not [number for number in decimals(line) if number not in known], line
-
-
-TALLIES = {
-    "heterpoisson-published.json": {
-        "heterpoisson": "HeterPoisson: {met} of {all} legible figures met, the others at most {short:.1f} points short"
-    },
-    "heterpoisson-table3.json": {
-        "heterpoisson": "HeterPoisson: {met} of {all} legible figures met, the others at most {short:.1f} points short"
-    },
-    "drw.json": {"": "{met} of {all} figures met, the others at most {short:.1f} points short"},
-    "gap.json": {"": "GAP and MLP met in {met} of {all} figures by the mean"},
-    "caribou-published.json": {
-        "": "{all} figures. CARIBOU",
-        "caribou": "CARIBOU: {met} of {all} met; with noise 1.1 to {short:.1f} points short",
-        "gap": "GAP {met} of {all} (up to {short:.1f} short",
-        "dpdgc": "DPDGC {met} of {all} (up to {short:.1f} short)",
-        "sage_rr": "SAGE {met} of {all},",
-        "mlp": "MLP {met} of {all} |",
-    },
-    "eclipse.json": {
-        "": "{met} of {all} expected results met",
-        "eclipse": "Algorithm 1 within {short:.1f} points of all",
-        "eclipse, Algorithm 1": "Algorithm 1 in {met} of {all}",
-        "gcn": "GCN without privacy up to {short:.1f} short",
-    },
-}
-"""What docs/tables.md says of lines with printed figures, by kept file and the beginning of their labels."""
-
-
-def test_what_is_met_is_counted_in_the_kept_results() -> None:
-    """Met is a figure within a point of the printed one, or above it."""
-    page = (DOCS / "tables.md").read_text()
-    counted = set[str]()
-    for name, said in TALLIES.items():
-        text = "\n".join(row for row in page.splitlines() if f"`{name}`" in row)
-        for method, words in said.items():
-            lines = [row for row in read(name) if row["published"] is not None and row["method"].startswith(method)]
-            short = [100 * (row["published"] - row["test"]) for row in lines]
-            tally = words.format(met=sum(far <= 1 + 1e-9 for far in short), all=len(lines), short=max(short))
-            assert tally in text, f"{name}: {tally}"
-            counted |= set(re.findall(r"\d+ of \d+", tally))
-    assert set(re.findall(r"\d+ of \d+", page)) == counted
-
-
-def test_hours_on_the_page_of_the_papers_are_those_of_the_kept_runs() -> None:
-    page = (DOCS / "tables.md").read_text().replace("\n", " ")
-
-    def hours(name: str) -> str:
-        held = read(f"{name}.json")
-        runs = held if isinstance(held, list) else held.get("rulings") or held["cases"]
-        return f"{sum(run['seconds'] for run in runs) / 3600:.1f}"
-
-    assert f"attacks on edges {hours('edge-attacks')}, attacks on nodes {hours('node-attacks')}, " in page
-    [court] = {hours(name) for name in ("court", "court-1", "court-2")}
-    power = hours("court-power")
-    assert f"a court {court} for each of three seeds, what it notices of half of the noise {power}, " in page
-
-
-def test_the_page_on_units_quotes_the_kept_results() -> None:
-    kept = {
-        (row["dataset"], row["method"], float(row["epsilon"])): f"{100 * row['test']:.1f}"
-        for row in json.loads((REPOSITORY / "results" / "leaderboard.json").read_text())
-        if row["split"] == "random"
-    }
-    private = ("hearsay", "probe (label)", "probe (features)", "whisper", "dpsgd")
-    lines = ("mlp (no edges)", 1), ("gcn (not private)", math.inf), *((method, 2) for method in private)
-    text = (DOCS / "unit.md").read_text()
-    for dataset in ("pubmed", "computers", "facebook", "rutgers89"):
-        cells = " | ".join(kept[dataset, method, float(epsilon)] for method, epsilon in lines)
-        assert f"| {dataset} | {cells} |" in text
-
-
-def test_the_page_on_stability_states_the_versions_of_the_code() -> None:
-    text = (DOCS / "stability.md").read_text()
-    stated = re.findall(r"^\| [^|]+ \| (\d) \| ([\d, ]*) ?\| `src/graphveil/(\S+)\.py` \|", text, flags=re.MULTILINE)
-    assert len(stated) == 8
-    for written, reads, file in stated:
-        module = vars(importlib.import_module(f"graphveil.{file.replace('/', '.')}"))
-        assert int(written) == module.get("SCHEMA", module.get("VERSION")), file
-        if readable := module.get("READABLE", module.get("_READABLE")):
-            assert tuple(map(int, reads.split(", "))) == readable, file
-
-
-def test_the_project_says_who_made_it_and_under_what_terms() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
-    assert (project["license"], project["version"]) == (citation["license"], citation["version"])
-    assert [author["name"] for author in project["authors"]] == [author["name"] for author in citation["authors"]]
-    assert {"Documentation", "Source", "Changelog"} <= set(project["urls"])
-    licence = (REPOSITORY / "LICENSE").read_text()
-    assert "Apache License\n                           Version 2.0" in licence
-    assert "END OF TERMS AND CONDITIONS" in licence
-
-
-def test_hooks_before_a_commit_need_no_network() -> None:
-    config = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())
-    assert [repo["repo"] for repo in config["repos"]] == ["local"]
-    hooks = config["repos"][0]["hooks"]
-    assert {hook["language"] for hook in hooks} == {"system"}
-    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks)
 
 
 def write_tables(prefix: str, nodes: int, labelled: bool) -> None:

@@ -18,7 +18,6 @@ from quick import MECHANISMS, METHODS, MOST_FILES, ONE, ROOT, UNIT, chosen, conc
         ("src/graphveil/core.py", {"test_core.py"}, set()),
         ("tests/nn/test_mlp.py", {"nn/test_mlp.py"}, set()),
         ("tests/conformance/test_methods.py", {"conformance/test_methods.py"}, {ONE}),
-        ("benchmarks/mutants.py", {"benchmarks/test_mutants.py"}, set()),
         ("docs/design.md", {"test_docs.py"}, set()),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -13,14 +12,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-import making
 from graphveil.bench import audits, kept, revisions, runner, spec
 from graphveil.bench.kept import REFUTED
 from graphveil.bench.spec import BenchTask
 from graphveil.bench.table import Row
 from graphveil.core import Unit, plain, rounded
-from graphveil.evidence import court, sound_cases
-from graphveil.evidence.sound_cases import Upheld
+from graphveil.evidence import sound_cases
 from graphveil.release.finding import MAY_COUNT
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -177,19 +174,6 @@ def test_every_line_is_still_asked_for(name: str) -> None:
         assert (line.selection == "charged") == cell.charged, line.place
 
 
-def test_what_tables_hold_is_what_was_noted_when_they_were_written() -> None:
-    now, noted = making.tables_now(), making.tables_noted()
-    other = [(name, word) for name in now for word, said in now[name].items() if noted.get(name, {}).get(word) != said]
-    assert not other, "edited by hand; or once they are written by graphveil bench: python benchmarks/making.py tables"
-    assert now == noted
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_the_code_that_ships_attacked_every_claim_that_says_so(name: str) -> None:
-    old = sorted({f"{line.method}: {line.epsilon:g}" for line in lines(name) if line.unheard})
-    assert not old, f"graphveil bench audit {name} --jobs 2 --results results/{name}.json"
-
-
 def test_flagships_are_attacked_everywhere() -> None:
     flagships = {"hearsay", "hearsay sums", "whisper", "probe (features)", "probe (label)", "dpsgd", "census"}
     bare = [line.place for line in lines("leaderboard") if line.method in flagships and line.audited is None]
@@ -202,34 +186,3 @@ def test_every_line_has_the_seeds_of_its_experiment(name: str) -> None:
     asked = len(spec.load(name).seeds)
     wrong = [line.place for line in lines(name) if line.seeds != asked]
     assert not wrong, f"run them with {asked} seeds"
-
-
-@pytest.mark.parametrize("name", making.MADE)
-def test_the_code_that_ships_made_every_other_file(name: str) -> None:
-    assert not making.stale(name), f"run again: {making.MADE[name].command}"
-
-
-def test_what_hands_results_on_is_what_it_was_when_they_were_compared() -> None:
-    assert making.plumbing() == making.plumbing_noted(), (
-        "run lines again: python benchmarks/confirm.py --anyway --out .bench/plumbing; if they are the same: "
-        "python benchmarks/making.py plumbing"
-    )
-
-
-def test_of_every_kept_file_it_is_known_what_made_it() -> None:
-    kept_files = {path.stem for path in RESULTS.glob("*.json")}
-    assert kept_files == {*TABLES, *making.MADE}
-
-
-def test_kept_courts_are_whole_and_their_seeds_apart() -> None:
-    known = {case.name for case in court.cases()}
-    for seed, name in enumerate(("court", "court-1", "court-2")):
-        held = json.loads((RESULTS / f"{name}.json").read_bytes())
-        assert (held["seed"], held["quick"], held["as_expected"]) == (seed, False, True)
-        assert {ruling["name"] for ruling in held["rulings"]} == known
-
-
-def test_what_a_court_notices_of_half_of_the_noise_is_of_every_sound_plan() -> None:
-    held = json.loads((RESULTS / "court-power.json").read_bytes())
-    assert (held["seed"], held["share"]) == (21, 0.5)
-    assert {row["case"] for row in held["cases"]} == {case.name for case in court.cases() if isinstance(case, Upheld)}

@@ -25,7 +25,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil.bench import revisions, runner, table
+from graphveil.bench import runner, table
 from graphveil.bench.record import Record, quality_of
 from graphveil.bench.spec import Spec, load
 from graphveil.cli import app
@@ -485,14 +485,6 @@ def test_a_public_graph_beside_is_data_too(monkeypatch: pytest.MonkeyPatch) -> N
     runner.split_of.cache_clear()
     assert runner.split_of("chain-l", None, "two_graphs") not in ("", told)
     runner.split_of.cache_clear()
-
-
-def test_what_ran_while_its_file_was_edited_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code that was imported is not what the file says."""
-    monkeypatch.setattr(revisions, "_STARTED", 0.0)
-    [record] = runner.run(make(seeds=[0]), out=tmp_path)
-    assert record.result is None
-    assert "was edited while this ran" in record.failure
 
 
 def test_no_second_copy_of_a_graph_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

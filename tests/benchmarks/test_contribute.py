@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import contribute
-import making
-from graphveil.evidence import court
 
 REPOSITORY = Path(__file__).parents[2]
 METHOD = '''
@@ -87,67 +83,15 @@ def test_a_method_is_one_file_and_one_page(copy: Path) -> None:
     by_hand = digests(copy)
     assert len(by_hand.keys() - before.keys()) == 2
 
-    done = ran(copy, "benchmarks/contribute.py", "--without-court")
+    done = ran(copy, "benchmarks/contribute.py")
     assert done.returncode == 0, done.stdout + done.stderr
     after = digests(copy)
     assert {name for name in after if after[name] != by_hand.get(name)} == {"docs/methods/index.md", "mkdocs.yml"}
-    assert "court: to hear again: " in done.stdout, "of the court it says what it did not do"
 
     checks = "navigation or units or links or named or has_a_page or measured_tables"
     tested = ran(copy, "-m", "pytest", "tests/test_docs.py", "-p", "no:cacheprovider", "-k", checks)
     assert tested.returncode == 0, tested.stdout
     assert digests(copy) == after
-
-
-@pytest.mark.parametrize("name", contribute.COURTS)
-def test_the_checkout_needs_no_rewriting_of_the_court(name: str) -> None:
-    assert contribute.unheard(name) == []
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a copy of the kept courts and of what made them."""
-    for name in (*(f"{each}.json" for each in contribute.COURTS), "history/made_by.json"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(REPOSITORY / "results" / name, tmp_path / name)
-    monkeypatch.setattr(making, "RESULTS", tmp_path)
-    monkeypatch.setattr(making, "NOTES", tmp_path / "history" / "made_by.json")
-    return tmp_path
-
-
-def test_a_court_that_lacks_a_case_is_heard_again_whole(kept: Path) -> None:
-    held = json.loads((kept / "court.json").read_text())
-    rulings = [*held["rulings"][1:], {"name": "of-a-method-that-left"}]
-    (kept / "court.json").write_text(json.dumps({**held, "rulings": rulings}))
-    assert contribute.unheard("court") == [case.name for case in court.cases()]
-    (kept / "court-1.json").unlink()
-    assert len(contribute.unheard("court-1")) == len(court.cases())
-
-
-@pytest.mark.parametrize("name", contribute.COURTS)
-def test_of_a_method_with_other_code_the_cases_are_heard_again(kept: Path, name: str) -> None:
-    notes = json.loads((kept / "history" / "made_by.json").read_text())
-    notes[name]["heard"]["gap"] = "0"
-    (kept / "history" / "made_by.json").write_text(json.dumps(notes))
-    assert contribute.unheard(name) == [f"gap-edge{place}" for place in ("", "-2", "-3", "-4")]
-    assert making.stale(name) == ["heard: other code of gap"]
-
-
-def test_what_is_heard_again_takes_the_place_of_what_was_kept(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(words: list[str], **_: Any) -> None:
-        where, only = Path(words[words.index("--json") + 1]), words[words.index("--only") + 1]
-        held = json.loads((REPOSITORY / "results" / "court-1.json").read_text())
-        heard = [{**each, "claim": "heard again"} for each in held["rulings"] if each["name"] in only.split(",")]
-        where.write_text(json.dumps({**held, "rulings": heard}))
-
-    monkeypatch.setattr(subprocess, "run", run)
-    (kept / "court-1.json").write_bytes((REPOSITORY / "results" / "court-1.json").read_bytes())
-    contribute.hear("court-1", ["gap-edge", "gap-edge-2"])
-    before, after = (json.loads((place / "court-1.json").read_text()) for place in (REPOSITORY / "results", kept))
-    assert [each["name"] for each in after["rulings"]] == [each["name"] for each in before["rulings"]]
-    changed = [each["name"] for each in after["rulings"] if each["claim"] == "heard again"]
-    assert changed == ["gap-edge", "gap-edge-2"]
-    assert making.stale("court-1") == []
 
 
 @pytest.mark.parametrize("lost", ["family", "claim"])

@@ -4,8 +4,7 @@ What is attacked is the method with the table's hyper-parameters, unit, reading,
 of the court (`sound_cases.pairs`, undirected), where one unit moves a release as far as it can and hundreds of runs
 take seconds. So a bound is about the claim on these graphs, not about the run on a dataset: noise and sampling rates
 are others there if the plan depends on the number of nodes. Each bound holds with `CONFIDENCE` on its own: of a
-hundred, one may be too high. A finding counts for as long as all code that it ran is the same: no accuracy shows what
-an attack finds, so the method's revision would not say it.
+hundred, one may be too high. A finding counts until the method's revision is raised.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import discover
-from graphveil.bench.revisions import made_by, played_by
+from graphveil.bench.revisions import made_by
 from graphveil.bench.runner import methods_of
 from graphveil.bench.spec import BenchTask, Claimed, Model, Spec, digest
 from graphveil.core import rounded
@@ -57,8 +56,8 @@ class Audit(Model):
     claim: LineClaim
     finding: dict[str, Any] | None
     failure: str = ""
-    played_by: str = ""
-    """SHA-256 of the code that attacked it, the method's own with it."""
+    made_by: str = ""
+    """The revision of the method that was attacked."""
 
     def found(self) -> Finding | None:
         """The finding, if there is one."""
@@ -125,11 +124,11 @@ def _read(path: Path, claim: LineClaim) -> Audit | None:
         audit.found()
     except (OSError, ValueError):
         return None
-    return audit if audit.claim == claim and audit.played_by == _code(claim) else None
+    return audit if audit.claim == claim and audit.made_by == _code(claim) else None
 
 
 def _code(claim: LineClaim) -> str:
-    return played_by(made_by(claim.method, claim.params))
+    return made_by(claim.method, claim.params)
 
 
 def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> Audit:
@@ -145,5 +144,5 @@ def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> A
         made.require_refutable()
         found = judge(made, pairs, runs, CONFIDENCE, int(claim.key()[:12], 16))
     except Exception as error:  # Whatever it is, it must not cost the other audits.
-        return Audit(claim=claim, finding=None, failure=f"{type(error).__name__}: {error}", played_by=code)
-    return Audit(claim=claim, finding=found.describe(), played_by=code)
+        return Audit(claim=claim, finding=None, failure=f"{type(error).__name__}: {error}", made_by=code)
+    return Audit(claim=claim, finding=found.describe(), made_by=code)

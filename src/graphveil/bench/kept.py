@@ -6,7 +6,6 @@ shown (`current`).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from pathlib import Path
@@ -55,7 +54,6 @@ class KeptLine(BaseModel):
     peak_mb: Width | None = None
     audited: Spent | None = None
     audit: str = ""
-    played_by: str = ""
     soundness: str = ""
     made_by: str = ""
     data: str = ""
@@ -67,22 +65,14 @@ class KeptLine(BaseModel):
 
     @property
     def stale(self) -> bool:
-        """Whether today's code is not what made the line."""
+        """Whether another revision of the method made the line, or none was noted."""
         return revisions.stale(self.made_by)
 
     @property
-    def unheard(self) -> bool:
-        """Whether other code than today's attacked the claim, or nobody knows which."""
-        return self.audited is not None and self.played_by != revisions.played_by(self.made_by)
-
-    @property
     def current(self) -> Self:
-        """The line, without its scores if it is stale, and without a bound that other code certified.
-
-        A refutation stays, whatever found it.
-        """
+        """The line, without its scores if it is stale."""
         if not self.stale:
-            return self.model_copy(update={"audited": None, "audit": ""}) if self.unheard and not self.refuted else self
+            return self
         why = f"stale: {f'made by {self.made_by}' if self.made_by else 'it is not known what made it'}; run it again"
         blank = dict.fromkeys(("test", "std", "interval", "audited"))
         return self.model_copy(update={**blank, "audit": "", "failure": why, "failed": max(self.failed, 1)})
@@ -148,17 +138,6 @@ def load(file: Path) -> list[KeptLine]:
 def lines_of(held: Any) -> list[KeptLine]:
     """The lines that a file holds, stale ones without their scores."""
     return [line.current for line in LINES.validate_python(held)]
-
-
-def why_stale(file: Path) -> str:
-    """Why a kept file that is no table is not shown, by what is noted of it in history/made_by.json; empty if it is."""
-    notes = file.parent / "history" / "made_by.json"
-    said = read_json(notes).get(file.stem) if notes.exists() else None
-    if said is None:
-        return ""
-    if hashlib.sha256(file.read_bytes()).hexdigest() != said["content"]:
-        return "changed since it was noted what made it; run it again"
-    return f"made by {said['made_by']}; run it again" if revisions.stale(said["made_by"]) else ""
 
 
 def read_json(file: Path) -> Any:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from graphveil import datasets, discover
 from graphveil.bench.own_tables import OwnTables
 from graphveil.bench.record import Elsewhere, Record, Result, forget_peak, peak_mb, quality_of, result_of, versions
-from graphveil.bench.revisions import edited, made_by
+from graphveil.bench.revisions import made_by
 from graphveil.bench.spec import SCHEMA, BenchTask, Claimed, Metric, Spec, digest
 from graphveil.core import GraphveilError
 from graphveil.datasets.source import SplitName
@@ -141,10 +141,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
     out, _ = shared
     forget_peak()
-    maker = made_by(task.method, task.params)
     result, failure, seconds = _attempt(task)
-    if file := edited(task.method):
-        result, failure = None, f"{file} was edited while this ran, so nobody knows what made it; run it again"
     record = Record(
         schema_version=SCHEMA,
         task=task,
@@ -153,7 +150,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
         seconds=seconds,
         peak_mb=peak_mb(),
         versions=versions(),
-        made_by=maker,
+        made_by=made_by(task.method, task.params),
         data=fingerprint(task),
     )
     _write(out, record)

@@ -39,8 +39,7 @@ class Row(KeptLine):
     `stderr` is std / sqrt(seeds), and test +- `interval` holds the mean with 95 % confidence if seeds are normal.
     `best` is the luckiest seed's test score, which some papers print. The epsilons are the largest over the seeds.
     `audited` is a lower bound on the claim, certified on small graphs (bench/audits.py), `audit` how it was found.
-    `made_by` is the method's revision (bench/revisions.py), `played_by` the SHA-256 of the code that attacked the
-    claim, `data` that of what its runs read (`runner.fingerprint`).
+    `made_by` is the revision of the method, `data` the SHA-256 of what its runs read (`runner.fingerprint`).
     `seconds` and `peak_mb` are the least over the seeds: other work on the machine only adds to them. A calibration or
     an encoder that an earlier run of the same process left behind is not in `seconds`. `failed` counts runs of the line
     without a result.
@@ -216,7 +215,7 @@ def write_findings(findings: Mapping[str, Finding], path: Path, spec: Spec) -> N
     for line, held in zip(lines, said, strict=True):
         cell = cells.get(line.place)
         if cell is not None and not line.stale and (found := findings.get(_claim_of(spec, cell, line))) is not None:
-            held |= {"audited": found.lower, "audit": _audit(found), "played_by": revisions.played_by(line.made_by)}
+            held |= {"audited": found.lower, "audit": _audit(found)}
     write_whole(path, plain(said))
 
 
@@ -271,7 +270,6 @@ def _row(
         soundness=_soundness(cell.reading, spent, sound),
         audited=None if finding is None else finding.lower,
         audit="" if finding is None else _audit(finding),
-        played_by="" if finding is None else revisions.played_by(maker),
         published=printed,
         source=figure.source if figure else "",
         difference=None if printed is None or scores["test"] is None else scores["test"] - printed,

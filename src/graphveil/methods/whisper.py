@@ -117,6 +117,7 @@ class Whisper(Method):
     """
 
     units = frozenset({Unit.NODE, Unit.FEATURES})
+    revision = 3
     leads = frozenset({Unit.NODE})
     on_gpu = True
 

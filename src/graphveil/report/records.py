@@ -119,11 +119,8 @@ def _add_runs(found: Records, folder: Path, name: str) -> None:
 
 
 def _add(found: Records, title: str, file: Path) -> None:
-    """Recognise a file by what it holds; of what other code made only that is told."""
+    """Recognise a file by what it holds."""
     held = kept.read_json(file)
-    if why := kept.why_stale(file):
-        found.plain[title] = Measurements(("stale",), ((why,),))
-        return
     if isinstance(held, dict) and {"task", "schema_version"} <= held.keys():
         raise InvalidInput(f"{file} is one record of `bench run`; give its folder, and --spec NAME")
     if isinstance(held, dict) and ({"method", "certificate"} <= held.keys() or "sha256" in held):

@@ -88,6 +88,8 @@ class Method(Described):
     """Why another unit that users may expect is not among them."""
     leads: ClassVar[frozenset[Unit]] = frozenset()
     """The units for which it is taken where no method is named: one for each (`discover.flagship`)."""
+    revision: ClassVar[int] = 1
+    """Raised by whoever changes what its runs give: results that an earlier revision made are stale until run again."""
     reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
     task: ClassVar[Task] = NodeClassification()
     """What its scores stand for."""

@@ -6,9 +6,9 @@ STAMP := $(VENV)/.ready
 
 .PHONY: demo quick test test-all mutants lint docs contribute clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e lab
 	touch $(STAMP)
 
 demo: $(STAMP) ## Train a private GNN on the embedded graph and write demo/
@@ -31,14 +31,14 @@ test: lint ## Lint, type check and the tests, but for the slow ones
 test-all: lint ## The slow tests too: before a release
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-mutants: $(STAMP) ## Plant the mistakes of benchmarks/mutants.toml one by one and see that tests find them: before a release
-	$(BIN)/python benchmarks/mutants.py --jobs 2
+mutants: $(STAMP) ## Plant the mistakes of lab/benchmarks/mutants.toml one by one and see that tests find them: before a release
+	$(BIN)/python lab/benchmarks/mutants.py --jobs 2
 
 docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
 	$(BIN)/python -m zensical build --clean --strict
 
 contribute: $(STAMP) ## Rewrite what a new part changes: index, navigation, tables and, in minutes, the kept court
-	$(BIN)/python benchmarks/contribute.py
+	$(BIN)/python lab/benchmarks/contribute.py
 
 clean: ## All but .bench: its records took hours
 	rm -rf $(VENV) demo .cache site

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.sampling.subgraphs import Subgraphs
+from graphveil.data.arcs import Csr, Ids
+from graphveil.nn.sampling.subgraphs import Subgraphs
 
 View = tuple[frozenset[int], frozenset[tuple[int, int]]]
 """The nodes of a subgraph and its arcs (source, target)."""

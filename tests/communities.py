@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from neighbours import Sketch
 
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 
 
 def communities(nodes: int, seed: int, width: int = 5, lift: float = 0.5) -> Graph:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from blocks_of import random_links
 from graphveil.core import Mechanism, Query
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Sealed
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Sealed
 
 thirds = pytest.mark.parametrize(
     "third", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]

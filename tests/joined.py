@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from neighbours import Sketch
 
+from graphveil.auditing.game import Target
 from graphveil.core import Unit
-from graphveil.evidence.game import Target
-from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method
+from graphveil.data.graph import Graph
+from graphveil.methods.method import Method
 
 
 def unrelated(nodes: int = 300, seed: int = 0, degree: float = 2.0, width: int = 16) -> Graph:

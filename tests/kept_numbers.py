@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphveil.bench.kept import half_width
 from graphveil.core import rounded
+from graphveil_lab.bench.kept import half_width
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[1] / "lab" / "results"
 SPREAD = {"std", "stderr", "interval"}
 ASIDE = SPREAD | {"seconds", "peak_mb", "params", "tuned", "delta", "validation", "noise"}
 """What no page quotes as a score: with it nearly every number would be found somewhere."""

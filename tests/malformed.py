@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import torch
 from hypothesis import strategies as st
 
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
+from graphveil.data.arcs import Csr
+from graphveil.data.graph import Graph
 
 Attempt = tuple[str, Callable[[], Graph]]
 """`kind: words that the error must contain`, and a call that must raise it."""

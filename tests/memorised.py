@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from communities import communities
 from graphveil import methods
+from graphveil.auditing.attacks.membership import Scene, answers
+from graphveil.auditing.game import Target
 from graphveil.core import Unit
-from graphveil.evidence.attacks.membership import Scene, answers
-from graphveil.evidence.game import Target
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 
 SAGE = methods.Sage(hidden=32, epochs=60, dropout=0.0, weight_decay=0.0, scale="none")
 

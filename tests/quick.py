@@ -24,14 +24,14 @@ METHODS = ("conformance/test_methods.py",)
 MECHANISMS = ("mechanisms/test_mechanisms.py", "mechanisms/test_curves.py", "mechanisms/test_evidence.py")
 UNIT = (
     "test_core.py",
-    "graph/test_graph.py",
+    "data/test_graph.py",
     "nn/test_aggregate.py",
     "nn/test_clipping.py",
     "privacy/test_ledger.py",
     "privacy/test_session.py",
     "release/test_certificate.py",
-    "sampling/test_take.py",
-    "test_training.py",
+    "nn/sampling/test_take.py",
+    "test_run.py",
 )
 MOST_FILES = 12
 """More test files than this take longer than `UNIT`."""
@@ -69,7 +69,7 @@ def _of_source(path: Path, root: Path) -> tuple[set[str], set[str]]:
     room = root / "tests" / inner.parts[0] if len(inner.parts) > 1 else root / "tests"
     files = {str(mirror)} if (root / "tests" / mirror).is_file() else _importing(module, room, root)
     match inner.parts[:-1]:
-        case ("methods",):
+        case ("methods", _):
             return {*files, *METHODS}, {inner.stem}
         case ("methods", *_):
             return {*files, *METHODS}, {ONE}
@@ -85,8 +85,6 @@ def _of_other(path: Path, root: Path) -> tuple[set[str], set[str]]:
             own = path.name.startswith("test_") and (root / path).is_file()
             files = {str(Path(*rest))} if own else _importing(path.stem, root / "tests", root)
             return files, {ONE} if any(map(is_contract, files)) else set()
-        case ("benchmarks", name) if (root / "tests" / "benchmarks" / f"test_{name}").is_file():
-            return {f"benchmarks/test_{name}"}, set()
         case ("docs", *_):
             return {"test_docs.py"}, set()
         case ("README.md",):
@@ -129,7 +127,7 @@ def concerned(test: str, given: Mapping[str, object], names: set[str], heard: se
 def _part(value: object) -> str:
     """The module of a method or a mechanism; empty for anything else."""
     package, _, module = type(value).__module__.rpartition(".")
-    return module if package in ("graphveil.methods", "graphveil.mechanisms") else ""
+    return module if package.startswith(("graphveil.methods.", "graphveil.mechanisms")) else ""
 
 
 def main() -> int:

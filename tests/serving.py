@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 import graphveil as gv
-from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method
+from graphveil.data.graph import Graph
+from graphveil.methods.method import Method
 from graphveil.release.release import Release
 
 

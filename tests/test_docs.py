@@ -31,17 +31,17 @@ import graphveil as gv
 import method_tables
 import node_attacks
 import privgnn_programmed
-from graphveil import discover
-from graphveil.bench.revisions import made_by
-from graphveil.bench.spec import Spec
+from graphveil import plugins
 from graphveil.cli import app
+from graphveil_lab.bench.revisions import made_by
+from graphveil_lab.bench.spec import Spec
 from kept_numbers import FILLED, MEASURED, RESULTS, read
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FRONT = [REPOSITORY / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
-METHODS = sorted(discover.methods())
+METHODS = sorted(plugins.methods())
 
 
 def name_of(page: Path) -> str:
@@ -107,7 +107,7 @@ def test_index_and_navigation_follow_from_the_pages_of_methods() -> None:
 @pytest.mark.parametrize("page", list(method_tables.pages()), ids=name_of)
 def test_measured_tables_are_the_kept_results(page: Path) -> None:
     text = page.read_text()
-    assert method_tables.filled(text, REPOSITORY / "results") == text, "run python benchmarks/method_tables.py"
+    assert method_tables.filled(text, REPOSITORY / "lab" / "results") == text, "run make contribute"
 
 
 def made_by_scripts(page: Path) -> dict[str, dict[str, str]]:
@@ -158,7 +158,7 @@ def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> No
     other = {**row, **known, "epsilon": "inf", "test": None, "std": None}
     rows = [{**row, **known, "method": "gap"}, {**other, "method": "mlp"}, {**row, **known, "method": "gapless"}]
     (tmp_path / "some.json").write_text(json.dumps(rows))
-    page = "above\n<!-- results/some.json: gap + mlp -->\nold\n<!-- /results -->\nbelow\n"
+    page = "above\n<!-- lab/results/some.json: gap + mlp -->\nold\n<!-- /results -->\nbelow\n"
     made = method_tables.filled(page, tmp_path)
     assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  | failed |" in made
     assert "gapless" not in made
@@ -184,7 +184,7 @@ def test_the_best_methods_are_ranked_by_proven_lines_of_all_graphs(tmp_path: Pat
     ]
     both = [{**each, "dataset": name} for each in rows for name in ("a", "b") if each["dataset"] == "a"]
     (tmp_path / "some.json").write_text(json.dumps([*both, row("half", 0.8)]))
-    page = "<!-- results/some.json: best 2 at epsilon 1 on b, a -->\n<!-- /results -->"
+    page = "<!-- lab/results/some.json: best 2 at epsilon 1 on b, a -->\n<!-- /results -->"
     made = method_tables.filled(page, tmp_path).splitlines()
     assert made[2:-2] == [
         "| unit | method | b | a |",
@@ -206,11 +206,11 @@ def test_lines_stand_beside_each_other_and_measurements_in_columns(tmp_path: Pat
     ]
     (tmp_path / "some.json").write_text(json.dumps(rows))
     (tmp_path / "took.json").write_text(json.dumps([{"own": 1.23456, "own / loop": 20.0, "hidden": 3}]))
-    page = "<!-- results/some.json: all at epsilon 4 on x, y -->\n<!-- /results -->"
+    page = "<!-- lab/results/some.json: all at epsilon 4 on x, y -->\n<!-- /results -->"
     made = method_tables.filled(page, tmp_path)
     assert "| unit | method | x | y |" in made
     assert "| edge | b, own | 50.0 |  |\n| edge | a |  | 25.0 |" in made
-    page = "<!-- results/took.json: columns own, own / loop -->\n<!-- /results -->"
+    page = "<!-- lab/results/took.json: columns own, own / loop -->\n<!-- /results -->"
     assert "| own | own / loop |\n| --- | --- |\n| 1.23 | 20 |" in method_tables.filled(page, tmp_path)
 
 
@@ -286,7 +286,7 @@ def public_parts(name: str) -> Iterator[tuple[str, Any]]:
     """A module's or class's own public functions, classes and properties, and theirs."""
     item = resolve(name)
     if hasattr(item, "__path__"):
-        for module in discover.modules(name.removeprefix("graphveil.")):
+        for module in plugins.modules(name):
             yield from public_parts(module.__name__)
     for key, value in list(vars(item).items()):
         shown = inspect.isfunction(value) or inspect.isclass(value) or isinstance(value, property | classmethod)

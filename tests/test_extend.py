@@ -17,12 +17,12 @@ import torch
 
 import graphveil as gv
 from graphveil.core import InvalidInput, Overspent, Tampered, Unsupported
-from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
 from graphveil.mechanisms.tally import Tally
-from graphveil.privacy.journal import Journal
 from graphveil.privacy.ledger import Ledger
 from graphveil.release.certificate import Certificate
+from graphveil.streams.journal import Journal
 
 SMALL = gv.methods.Hearsay(folds=2, hidden=4, head=4)
 

@@ -12,9 +12,9 @@ import torch
 import fuzz_graphs
 import graphveil as gv
 from fuzz_graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import InvalidInput, Unit
-from graphveil.methods.bases.method import Method
+from graphveil.methods.method import Method
 from graphveil.privacy.session import Session
 
 TELLING = [
@@ -28,10 +28,10 @@ TELLING = [
 """Those on which most methods have failed, or nearly."""
 
 
-@pytest.mark.parametrize("name", discover.methods())
+@pytest.mark.parametrize("name", plugins.methods())
 def test_odd_graphs_end_in_a_release_or_in_words(name: str) -> None:
     """Two graphs for every method and unit, other ones for every method."""
-    kind = discover.methods()[name]
+    kind = plugins.methods()[name]
     for turn, unit in enumerate(sorted(kind.units)):
         for step in range(2):
             place = 3 * turn + step + len(name)
@@ -62,7 +62,7 @@ def test_all_cases_are_many_and_some_meet_every_method() -> None:
     cases = list(every())
     assert len(cases) >= 588
     assert {case.graph for case in cases} >= set(GRAPHS)
-    assert {case.method.name() for case in some(588, 0)} == set(discover.methods())
+    assert {case.method.name() for case in some(588, 0)} == set(plugins.methods())
     assert [str(case) for case in some(9, 3)] == [str(case) for case in some(9, 3)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphveil.core import Reading
-from graphveil.methods.privgnn import PrivGnn
+from graphveil.methods.public_graph.privgnn import PrivGnn
 from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
 from two_graphs import SIZES

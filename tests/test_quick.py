@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from graphveil.methods.gap import Gap
-from graphveil.methods.mlp import Mlp
+from graphveil.methods.baseline.mlp import Mlp
+from graphveil.methods.edge.gap import Gap
 from quick import MECHANISMS, METHODS, MOST_FILES, ONE, ROOT, UNIT, chosen, concerned
 
 
 @pytest.mark.parametrize(
     ("path", "files", "parts"),
     [
-        ("src/graphveil/methods/gap.py", {"methods/test_gap.py", *METHODS}, {"gap"}),
+        ("src/graphveil/methods/edge/gap.py", {"methods/edge/test_gap.py", *METHODS}, {"gap"}),
         ("src/graphveil/mechanisms/tally.py", {"mechanisms/test_tally.py", *MECHANISMS}, {"tally"}),
         ("src/graphveil/privacy/session.py", {"privacy/test_session.py"}, set()),
         ("src/graphveil/core.py", {"test_core.py"}, set()),
@@ -28,8 +28,8 @@ def test_a_file_has_its_tests(path: str, files: set[str], parts: set[str]) -> No
 @pytest.mark.parametrize(
     ("path", "file", "parts"),
     [
-        ("src/graphveil/methods/bases/method.py", *METHODS, {ONE}),
-        ("src/graphveil/graph/arcs.py", "graph/test_graph.py", set()),
+        ("src/graphveil/methods/method.py", *METHODS, {ONE}),
+        ("src/graphveil/data/arcs.py", "data/test_graph.py", set()),
         ("tests/gaussian_mixture.py", "privacy/test_gaussian_mixture.py", set()),
     ],
 )
@@ -51,7 +51,7 @@ def test_a_change_of_everything_is_left_to_the_whole_suite() -> None:
 
 
 def test_all_that_is_chosen_is_there() -> None:
-    every = [file.relative_to(ROOT) for folder in ("src", "tests", "benchmarks") for file in (ROOT / folder).rglob("*")]
+    every = [file.relative_to(ROOT) for folder in ("src", "tests") for file in (ROOT / folder).rglob("*")]
     for path in every:
         files, _ = chosen([str(path)])
         assert all((ROOT / "tests" / file).is_file() for file in files), path

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from graphveil.bench.table import markdown
 from graphveil.cli import app
+from graphveil_lab.bench.table import markdown
 from kept_numbers import MEASURED
 
 REPOSITORY = Path(__file__).parents[1]
@@ -66,4 +66,4 @@ def test_targets_that_are_named_exist(page: str) -> None:
 def test_measured_tables_are_the_kept_results(mark: str, name: str) -> None:
     text = (REPOSITORY / "docs" / "methods" / "eclipse.md").read_text()
     found = text.partition(f"<!-- {mark} -->")[2].partition(f"<!-- /{mark} -->")[0].strip()
-    assert found == markdown([REPOSITORY / "results" / name])
+    assert found == markdown([REPOSITORY / "lab" / "results" / name])

@@ -15,21 +15,22 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil import datasets, discover
-from graphveil.bench import runner
-from graphveil.bench.record import Stopwatch, record_of, scores
-from graphveil.bench.spec import Spec
+from graphveil import plugins
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, Unsupported
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public, PublicGraph
+from graphveil.data import datasets
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public, PublicGraph
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
+from graphveil.release.record import Stopwatch, record_of, scores
+from graphveil_lab.bench import runner
+from graphveil_lab.bench.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,8 @@ def two(whole: Graph) -> Graph:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The student above, as if it lived in methods/."""
-    kinds = {**discover.methods(), "student": Student}
-    monkeypatch.setattr(discover, "methods", lambda: kinds)
+    kinds = {**plugins.methods(), "student": Student}
+    monkeypatch.setattr(plugins, "methods", lambda: kinds)
 
 
 def beside(graph: Graph) -> Graph:

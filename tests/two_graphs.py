@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from torch import Tensor
 
 from graphveil.core import Adjacency
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public
 from graphveil.nn.teachers import Known
 
 NODE = Adjacency.of("node")

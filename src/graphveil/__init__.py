@@ -13,8 +13,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphveil import datasets, methods, sklearn
+    from graphveil import methods, sklearn
     from graphveil.advice.advise import Advice, advise
+    from graphveil.auditing.audit import audit
     from graphveil.core import (
         Adjacency,
         GraphveilError,
@@ -30,14 +31,13 @@ if TYPE_CHECKING:
         Unit,
         Unsupported,
     )
-    from graphveil.evidence import court
-    from graphveil.evidence.audit import audit
-    from graphveil.graph.checking import check
-    from graphveil.graph.graph import Graph
-    from graphveil.graph.packed import open_packed, pack
-    from graphveil.graph.schema import Schema
-    from graphveil.graph.sealing import Public, Sealed
-    from graphveil.methods.bases.method import Method
+    from graphveil.data import datasets
+    from graphveil.data.checking import check
+    from graphveil.data.graph import Graph
+    from graphveil.data.packed import open_packed, pack
+    from graphveil.data.schema import Schema
+    from graphveil.data.sealing import Public, Sealed
+    from graphveil.methods.method import Method
     from graphveil.nn.own_network import OwnNetwork
     from graphveil.privacy import accounting
     from graphveil.privacy.ledger import Ledger
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from graphveil.release.edges import ReleasedEdges
     from graphveil.release.release import Release, load
     from graphveil.release.verify import verify
+    from graphveil.run import extend, infer, release_graph, train
     from graphveil.runtime.compute import Compute
-    from graphveil.training import extend, infer, release_graph, train
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
@@ -61,7 +61,7 @@ if re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
 
 _HOMES = {
     "advice.advise": ("Advice", "advise"),
-    "evidence.audit": ("audit",),
+    "auditing.audit": ("audit",),
     "release.certificate": ("Certificate",),
     "release.release": ("Release", "load"),
     "core": (
@@ -79,25 +79,24 @@ _HOMES = {
         "Unit",
         "Unsupported",
     ),
-    "graph.checking": ("check",),
-    "graph.graph": ("Graph",),
-    "graph.schema": ("Schema",),
-    "graph.sealing": ("Public", "Sealed"),
+    "data.checking": ("check",),
+    "data.graph": ("Graph",),
+    "data.schema": ("Schema",),
+    "data.sealing": ("Public", "Sealed"),
     "privacy.ledger": ("Ledger",),
-    "methods.bases.method": ("Method",),
+    "methods.method": ("Method",),
     "nn.own_network": ("OwnNetwork",),
-    "graph.packed": ("open_packed", "pack"),
+    "data.packed": ("open_packed", "pack"),
     "release.edges": ("ReleasedEdges",),
     "privacy.session": ("Session",),
-    "training": ("extend", "infer", "release_graph", "train"),
+    "run": ("extend", "infer", "release_graph", "train"),
     "release.verify": ("verify",),
     "runtime.compute": ("Compute",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {
     "accounting": "privacy.accounting",
-    "court": "evidence.court",
-    "datasets": "datasets",
+    "datasets": "data.datasets",
     "methods": "methods",
     "sklearn": "sklearn",
 }
@@ -133,7 +132,6 @@ __all__ = [
     "advise",
     "audit",
     "check",
-    "court",
     "datasets",
     "extend",
     "infer",
@@ -151,12 +149,24 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return metadata.version("graphveil")
+    if name == "court":
+        return _laboratory("court")
     if name in _MODULES:
         return importlib.import_module(f"graphveil.{_MODULES[name]}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'graphveil' has no attribute {name!r}")
     found = globals()[name] = getattr(importlib.import_module(f"graphveil.{_HOME_OF[name]}"), name)
     return found
+
+
+def _laboratory(name: str) -> Any:
+    """A module of graphveil-lab."""
+    try:
+        return importlib.import_module(f"graphveil_lab.{name}.{name}")
+    except ModuleNotFoundError as error:
+        from graphveil.core import MissingExtra
+
+        raise MissingExtra(f"gv.{name} is part of graphveil-lab; run `pip install ./lab` in a checkout") from error
 
 
 def __dir__() -> list[str]:

@@ -546,7 +546,7 @@ class Plan:
             raise InvalidInput(f"step names must be unique, got {names}")
 
     def describe(self) -> dict[str, Any]:
-        """Plain values for JSON; `discover.rebuild_plan` inverts it."""
+        """Plain values for JSON; `plugins.rebuild_plan` inverts it."""
         return {
             "adjacency": asdict(self.adjacency),
             "reading": self.reading.value,

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import (
     Adjacency,
     Described,
@@ -24,9 +24,9 @@ from graphveil.core import (
     require_positive,
     require_printable,
 )
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public, Sealed
-from graphveil.methods.bases.method import Method
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public, Sealed
+from graphveil.methods.method import Method
 from graphveil.privacy import accounting
 from graphveil.runtime.distributed import agreed
 
@@ -95,11 +95,11 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
     plan = plan_of(method, public, adjacency, reading, noise)
     _require_tellable(plan, sound)
-    foreign = discover.foreign((method, *_parts(plan), *_parts(sound)))
+    foreign = plugins.foreign((method, *_parts(plan), *_parts(sound)))
     if foreign:
         _require_readable(plan)
         _require_charged(sound or plan, delta)
-    return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(discover.source_of, foreign)))
+    return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(plugins.source_of, foreign)))
 
 
 def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -147,7 +147,7 @@ def _parts(plan: Plan | None) -> list[Described]:
 def _require_readable(plan: Plan) -> None:
     """The plan comes back from a file: a release that nobody can load must not be paid for."""
     try:
-        same = discover.rebuild_plan(plain(plan.describe())) == plan
+        same = plugins.rebuild_plan(plain(plan.describe())) == plan
     except Tampered as error:
         raise InvalidInput(f"no file could hold this plan, {error}; register it as a graphveil.mechanisms") from None
     if not same:

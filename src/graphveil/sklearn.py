@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Unit, Unsupported, parse
-from graphveil.graph.graph import Graph
-from graphveil.graph.lineage import digest
-from graphveil.methods.bases.method import Method, PredictionReads
-from graphveil.methods.dpsgd import DpSgd
-from graphveil.methods.whisper import Whisper
+from graphveil.data.graph import Graph
+from graphveil.data.lineage import digest
+from graphveil.methods.method import Method, PredictionReads
+from graphveil.methods.node.dpsgd import DpSgd
+from graphveil.methods.node.whisper import Whisper
 from graphveil.privacy.ledger import Ledger
-from graphveil.training import train
+from graphveil.run import train
 
 if TYPE_CHECKING:
     from graphveil.release.release import Release
@@ -181,7 +181,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         unit = parse(Unit, self.unit, "unit")
         if self.method is None and unit is Unit.NODE:
             return DpSgd()
-        made: Method = (discover.flagship(unit) if self.method is None else discover.method(self.method))()
+        made: Method = (plugins.flagship(unit) if self.method is None else plugins.method(self.method))()
         return made
 
     def _adjacency(self) -> Adjacency:

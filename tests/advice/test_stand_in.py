@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import datasets
 from graphveil.advice.stand_in import MEAN_DEGREE, Assumed, adjusted_homophily, public_facts, stand_in
 from graphveil.core import Adjacency, MissingData
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
+from graphveil.data import datasets
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
 
 LABEL, EDGE, NODE, FEATURES = (Adjacency.of(unit) for unit in ("label", "edge", "node", "features"))
 

@@ -16,10 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil import cli, discover
+from graphveil import cli, plugins
 from graphveil.cli import app
 from graphveil.cli.options import known_methods
-from graphveil.methods.bases.settings import settings
+from graphveil.methods.settings import settings
 
 COMMANDS = (
     "methods", "datasets", "account", "advise", "train", "extend", "release-graph", "infer", "demo", "data",
@@ -149,7 +149,7 @@ def test_a_model_is_kept_although_it_cannot_be_scored(tmp_path: Path, monkeypatc
     def fails(*_: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("graphveil.bench.record.record_of", fails)
+    monkeypatch.setattr("graphveil.release.record.record_of", fails)
     words = ("train", "hearsay", "chain-s", "--unit", "edge", "--epsilon", "1", "--seed", "0")
     done = run(*words, "--out", str(tmp_path / "model"), "--quiet")
     assert done.exit_code == 2
@@ -399,7 +399,7 @@ def test_no_hyper_parameter_hides_behind_an_option() -> None:
         "every_id_present",
         "population_degrees",
     }
-    for kind in discover.methods().values():
+    for kind in plugins.methods().values():
         assert not options & {item.name for item in fields(kind)}
 
 
@@ -575,10 +575,10 @@ def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path)
     assert any("9 training nodes" in line for line in printed[0])
 
 
-@pytest.mark.parametrize("name", sorted(discover.methods()))
+@pytest.mark.parametrize("name", sorted(plugins.methods()))
 def test_methods_say_what_every_setting_means(name: str) -> None:
     shown = run("methods", name).stdout
-    for one in settings(discover.method(name)):
+    for one in settings(plugins.method(name)):
         if one.default is not MISSING:
             assert one.meaning, one.name
             (line,) = (line for line in shown.splitlines() if line.startswith(f"--{one.name.replace('_', '-')} "))
@@ -600,7 +600,7 @@ def test_machines_can_read_what_verify_ledger_report_and_board_say(tables: tuple
     assert "NOT FOR RELEASE" in alone["warnings"][0]
     assert parsed("ledger", "show", book, "--json")[0]["entries"] == 1
     assert len(parsed("ledger", "show", book, "--entries", "--json")) == 1
-    kept, page = Path(__file__).parents[2] / "results" / "gap.json", tmp_path / "page.html"
+    kept, page = Path(__file__).parents[2] / "lab" / "results" / "gap.json", tmp_path / "page.html"
     told = parsed("report", str(kept), "--out", str(page), "--json")
     assert (told["file"], told["bytes"], len(told["records"])) == (str(page), page.stat().st_size, 1)
     lines = parsed("bench", "board", str(kept), "--epsilon", "1", "--json")
@@ -626,7 +626,7 @@ def test_a_shell_completes_commands_methods_and_units(typed: str, offered: set[s
 
 
 def test_every_method_is_offered() -> None:
-    assert set(known_methods()) == set(discover.methods())
+    assert set(known_methods()) == set(plugins.methods())
 
 
 def test_extend_goes_on_with_a_graph_that_has_grown(tables: tuple[str, str], tmp_path: Path) -> None:

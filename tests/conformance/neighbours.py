@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphveil.auditing.game import AllTold
 from graphveil.core import Adjacency, Floats, Query, Step, Unit
-from graphveil.evidence.game import AllTold
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import PureCurve
@@ -36,9 +36,9 @@ from graphveil.mechanisms.staged_response import StagedResponse
 from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.nn.aggregate import NeighbourSums
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
-from graphveil.sampling.subgraphs import Subgraphs
 
 
 @dataclass(frozen=True)

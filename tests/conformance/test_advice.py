@@ -11,17 +11,17 @@ from neighbours import Sketch
 from test_methods import with_other_private_parts
 
 import graphveil as gv
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Adjacency, PrivateAccess, Unit
-from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method
+from graphveil.data.graph import Graph
+from graphveil.methods.method import Method
 
 ADJACENCIES = [Adjacency.of(unit) for unit in Unit] + [Adjacency.of("edge", undirected=False)]
 SMALL: dict[str, Any] = {"epsilons": [1.0], "seeds": 1, "limit": 24}
 
 
 def flagship(unit: Unit) -> Method:
-    return discover.flagship(unit).specimens()[0]
+    return plugins.flagship(unit).specimens()[0]
 
 
 def sketch(adjacency: Adjacency) -> Sketch:

@@ -14,22 +14,22 @@ from neighbours import telling
 from torch import Tensor
 
 import graphveil as gv
+from graphveil.auditing.bounds import finding
+from graphveil.auditing.game import Game, Pair
 from graphveil.core import Adjacency, Floats, Plan, Query, Reading, State, Step, Unit
-from graphveil.evidence.bounds import finding
-from graphveil.evidence.game import Game, Pair
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import PoissonCurve
-from graphveil.methods.bases.edge_method import messages
-from graphveil.methods.bases.method import Method
+from graphveil.methods.edge.parts.edge_method import messages
+from graphveil.methods.method import Method
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
-from graphveil.release.finding import Finding
+from graphveil.release.audit_result import Finding
 
 DELTA = 1e-5
 
@@ -114,7 +114,7 @@ def test_noise_reused_across_steps(monkeypatch: pytest.MonkeyPatch, broken: bool
     method = gv.methods.DpSgd(steps=2, learning_rate=64.0)
     plan = planned(method, pair, "node", noise=6.0)
     if broken:
-        monkeypatch.setattr("graphveil.evidence.game.Seeded", Stuck)
+        monkeypatch.setattr("graphveil.auditing.game.Seeded", Stuck)
     assert audited(pair, method, plan, runs=100).verdict == ("refuted" if broken else "consistent")
 
 

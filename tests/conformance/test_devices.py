@@ -10,16 +10,16 @@ import torch
 from neighbours import Sketch, adjacencies
 
 import graphveil as gv
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Adjacency, Reading, Unsupported
-from graphveil.datasets.planted import planted
-from graphveil.graph.sealing import Public
+from graphveil.data.datasets.planted import planted
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.tally import Tally, geometric
-from graphveil.methods.bases.method import Method
+from graphveil.methods.method import Method
 from graphveil.nn.aggregate import neighbour_counts, neighbour_sum
 from graphveil.privacy.noise import Secure, Seeded, Stream
-from graphveil.runtime.chance import Chance
 from graphveil.runtime.compute import Compute
+from graphveil.runtime.counter_rng import Chance
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
 CUDA = torch.device("cuda", 0)
@@ -35,7 +35,7 @@ def planned(method: Method, adjacency: Adjacency) -> bool:
 
 CASES = [
     pytest.param(one, adjacency, id=f"{number}-{one.name()}-{adjacency.unit}-{adjacency.undirected}")
-    for number, one in enumerate(one for kind in discover.methods().values() for one in kind.specimens())
+    for number, one in enumerate(one for kind in plugins.methods().values() for one in kind.specimens())
     for adjacency in adjacencies(one.units)
     if planned(one, adjacency)
 ]
@@ -131,7 +131,7 @@ def test_large_graphs_give_the_same_on_both() -> None:
 
 
 def test_a_tally_counts_nothing_elsewhere_unless_all_marks_count() -> None:
-    from graphveil.methods.parts.counts import NeighbourMarks
+    from graphveil.methods.edge.parts.counts import NeighbourMarks
 
     graph = gv.datasets.load("chain-s")
     marks = NeighbourMarks(graph.adj, graph.y, graph.num_classes, undirected=True)

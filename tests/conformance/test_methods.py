@@ -17,19 +17,19 @@ from torch import Tensor
 
 import graphveil as gv
 import own_modules
-from graphveil import discover
-from graphveil.bench.record import Stopwatch, record_of
+from graphveil import plugins
+from graphveil.auditing.game import AllTold
 from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
-from graphveil.evidence.game import AllTold
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn import rows
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.release.record import Stopwatch, record_of
 
 REPOSITORY = Path(__file__).parents[2]
 OWN: list[Method] = [
@@ -41,7 +41,7 @@ OWN: list[Method] = [
     gv.methods.Hearsay(network=gv.OwnNetwork.of(own_modules.RowsOnly), folds=2, hidden=4, hops=2),
 ]
 """Methods with a module of somebody's own."""
-SPECIMENS: list[Method] = [one for kind in discover.methods().values() for one in kind.specimens()] + OWN
+SPECIMENS: list[Method] = [one for kind in plugins.methods().values() for one in kind.specimens()] + OWN
 
 
 def refusal(method: Method, adjacency: Adjacency) -> str:
@@ -74,18 +74,18 @@ def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Seale
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of `OWN` are registered as an installed distribution's would be, so that loading finds them."""
     known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]
-    entries = [discover.Registered(name.partition(":")[2], name, "tests 0") for name in known]
-    before = discover.registered
-    monkeypatch.setattr(discover, "registered", lambda group: entries if group == discover.NETWORKS else before(group))
+    entries = [plugins.Registered(name.partition(":")[2], name, "tests 0") for name in known]
+    before = plugins.registered
+    monkeypatch.setattr(plugins, "registered", lambda group: entries if group == plugins.NETWORKS else before(group))
 
 
 def test_methods_are_found() -> None:
-    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= set(discover.methods())
+    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= set(plugins.methods())
 
 
 def test_refusals_explain_themselves() -> None:
     """A method may refuse some settings of a unit it supports, but never all of them, and never silently."""
-    for kind in discover.methods().values():
+    for kind in plugins.methods().values():
         for adjacency in adjacencies(kind.units):
             reasons = [refusal(method, adjacency) for method in kind.specimens()]
             assert not all(reasons), f"{kind.__name__} claims {adjacency.unit} but refuses it"
@@ -401,7 +401,7 @@ def test_tripwire_in_blocks(method: Method, adjacency: Adjacency) -> None:
 SUMS = [
     pytest.param(one, id=str(one), marks=[pytest.mark.slow] * (number > 0))
     for name in ("gap", "progap", "dpdgc")
-    for number, one in enumerate(discover.method(name).specimens())
+    for number, one in enumerate(plugins.method(name).specimens())
 ]
 
 

@@ -12,17 +12,17 @@ from neighbours import adjacencies, telling
 from test_methods import moves
 from torch import Tensor
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Adjacency, Floats, Reading, Unit
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
-from graphveil.methods import ndp
+from graphveil.methods.node import ndp
 from graphveil.nn.aggregate import NeighbourSums, clip_factors, clip_rows, neighbour_sum
 from graphveil.nn.low_rank import Core, flat
-from graphveil.sampling import heterpoisson as sampler
-from graphveil.sampling.bounded import cap_out_arcs, silence_hubs
+from graphveil.nn.sampling import heterpoisson as sampler
+from graphveil.nn.sampling.bounded import cap_out_arcs, silence_hubs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -122,7 +122,7 @@ DEFECTS: dict[str, tuple[str, str, Plant]] = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_telling_graphs_find_a_planted_defect(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, unit, plant = DEFECTS[defect]
-    method, adjacency = discover.method(name).specimens()[0], Adjacency.of(unit)
+    method, adjacency = plugins.method(name).specimens()[0], Adjacency.of(unit)
     assert max(moves(method, adjacency, Reading.SOUND, 0, 0)) <= 1 + 1e-6
     plant(monkeypatch)
     assert max(moves(method, adjacency, Reading.SOUND, 0, 0)) > 1.01

@@ -10,7 +10,7 @@ from scipy.stats import binom, hypergeom, norm
 
 import graphveil as gv
 from graphveil.core import Adjacency, Curve, Plan, Reading, Unit
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve

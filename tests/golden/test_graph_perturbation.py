@@ -17,21 +17,21 @@ from scipy.stats import beta
 import graphveil as gv
 from communities import communities
 from graphveil.core import Adjacency, MissingData, Plan, Query, Reading
-from graphveil.datasets.stored import find_root
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.stored import find_root
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public
 from graphveil.mechanisms import singular_values
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
-from graphveil.methods.bases.method import Method
-from graphveil.methods.bases.released_graph import ReleasedGraph
-from graphveil.methods.eclipse import Eclipse
-from graphveil.methods.edgerand import EdgeRand
-from graphveil.methods.lapgraph import LapGraph
-from graphveil.methods.lpgnet import LpgNet
-from graphveil.methods.parts.counts import cluster_degrees
-from graphveil.methods.privgraph import PrivGraph
+from graphveil.methods.edge.eclipse import Eclipse
+from graphveil.methods.edge.edgerand import EdgeRand
+from graphveil.methods.edge.lapgraph import LapGraph
+from graphveil.methods.edge.lpgnet import LpgNet
+from graphveil.methods.edge.parts.counts import cluster_degrees
+from graphveil.methods.edge.parts.released_graph import ReleasedGraph
+from graphveil.methods.edge.privgraph import PrivGraph
+from graphveil.methods.method import Method
 from graphveil.nn.low_rank import Core, Degrees, unflat
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded

@@ -8,10 +8,10 @@ import pytest
 
 import graphveil as gv
 from graphveil.core import Adjacency, Plan, Reading
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.caribou import printed_move
+from graphveil.methods.edge.caribou import printed_move
 from graphveil.privacy import accounting
 from plans import plan_of
 

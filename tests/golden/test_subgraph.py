@@ -10,14 +10,14 @@ import pytest
 
 from gaussian_mixture import GaussianMixture
 from graphveil.core import Adjacency, Plan, Reading, Unit
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
-from graphveil.methods.drw import Drw
-from graphveil.methods.heterpoisson import HeterPoisson
-from graphveil.methods.ndp import Ndp
+from graphveil.methods.node.drw import Drw
+from graphveil.methods.node.heterpoisson import HeterPoisson
+from graphveil.methods.node.ndp import Ndp
 from graphveil.privacy import accounting
 from plans import plan_of
 

@@ -10,7 +10,7 @@ from scipy.signal import fftconvolve
 
 import graphveil as gv
 from graphveil.core import Adjacency, Floats, Plan, Reading
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Contributions
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax

@@ -12,8 +12,8 @@ import torch
 from scipy.stats import norm
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive, convergence, score_law, telling_direction
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows

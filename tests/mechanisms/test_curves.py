@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 import long_arithmetic
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Curve, Described, InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
@@ -27,9 +27,9 @@ from graphveil.mechanisms.sml import SmlCurve
 from graphveil.privacy import accounting
 from plans import plan_of
 
-CURVES = [one for kind in discover.curves().values() for one in kind.specimens()]
+CURVES = [one for kind in plugins.curves().values() for one in kind.specimens()]
 FINITE = [curve for curve in CURVES if not curve.infinite]
-ALL_PARTS: list[Described] = [*CURVES, *(one for kind in discover.mechanisms().values() for one in kind.specimens())]
+ALL_PARTS: list[Described] = [*CURVES, *(one for kind in plugins.mechanisms().values() for one in kind.specimens())]
 EXTREME = [
     PoissonCurve(GaussianCurve(30.0), 0.3),
     PoissonCurve(GaussianCurve(1e-4), 1e-6),
@@ -98,7 +98,7 @@ def test_rare_lies_keep_their_digits(epsilon: float, categories: int) -> None:
 
 def test_the_foundation_is_found() -> None:
     known = {"GaussianCurve", "LaplaceCurve", "PureCurve", "PoissonCurve", "FixedSizeCurve", "ExposedCurve"}
-    assert known <= set(discover.curves())
+    assert known <= set(plugins.curves())
 
 
 @pytest.mark.parametrize("curve", [*FINITE, *EXTREME], ids=str)
@@ -237,7 +237,7 @@ def test_exact_gaussians_say_the_same_in_all_languages() -> None:
 @pytest.mark.parametrize("part", ALL_PARTS, ids=str)
 def test_parts_survive_json(part: Described) -> None:
     text = json.dumps(part.describe())
-    rebuild = discover.rebuild_curve if isinstance(part, Curve) else discover.rebuild_mechanism
+    rebuild = plugins.rebuild_curve if isinstance(part, Curve) else plugins.rebuild_mechanism
     assert rebuild(json.loads(text)) == part
 
 
@@ -259,7 +259,7 @@ def test_parts_survive_json(part: Described) -> None:
 )
 def test_nonsense_is_refused(described: object) -> None:
     with pytest.raises(Tampered):
-        discover.rebuild_curve(described)
+        plugins.rebuild_curve(described)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 import torch
 from scipy.special import expit
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Floats, Mechanism, Query
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize
@@ -216,4 +216,4 @@ def test_kept_nodes_of_subgraphs_are_told() -> None:
 
 def test_every_mechanism_can_be_audited() -> None:
     known = {type(act) for act, _, _ in EXACT + ROUGH} | {HeterPoissonSampling}
-    assert set(discover.mechanisms().values()) == known
+    assert set(plugins.mechanisms().values()) == known

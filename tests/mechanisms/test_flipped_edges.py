@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import chi2, chisquare, kstest
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, ends, lit, row_starts, without
 from graphveil.privacy.noise import Secure, Seeded, Stream
 

@@ -21,10 +21,10 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
@@ -43,15 +43,15 @@ from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Secure, Seeded, Stream
-from graphveil.sampling.subgraphs import Subgraphs
 
 NOTHING = cast(Sealed, None)
 some = pytest.mark.parametrize(
     "runs", [pytest.param(3_000, id="quick"), pytest.param(8_000, id="long", marks=pytest.mark.slow)]
 )
 EPSILONS = (0.0, 0.3, 1.0)
-MECHANISMS = [one for kind in discover.mechanisms().values() for one in kind.specimens()]
+MECHANISMS = [one for kind in plugins.mechanisms().values() for one in kind.specimens()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from argmax_law import laplace_argmax
 from graphveil.core import Floats, InvalidInput, Unsupported
-from graphveil.graph.sealing import Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.noisy_max import _ROUNDING, LaplaceMax, NoisyMax, laplace_epsilon, onto_simplex

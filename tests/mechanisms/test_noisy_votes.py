@@ -13,7 +13,7 @@ from scipy.stats import chisquare, laplace
 
 from argmax_law import laplace_argmax
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.sealing import Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve

@@ -17,10 +17,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Curve, Mechanism
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
@@ -43,8 +43,8 @@ from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Stream
-from graphveil.sampling.subgraphs import Subgraphs
 from recording import Call, Recording, turning_point
 
 NOTHING = cast(Sealed, None)
@@ -519,12 +519,12 @@ OTHERS: list[Mechanism] = [
 
 
 def test_every_mechanism_has_a_law() -> None:
-    missing = sorted(name for name, kind in discover.mechanisms().items() if kind not in LAWS)
+    missing = sorted(name for name, kind in plugins.mechanisms().items() if kind not in LAWS)
     assert not missing, f"say in LAWS what these ask of their source: {missing}"
 
 
 @pytest.mark.parametrize(
-    "act", [one for kind in discover.mechanisms().values() for one in kind.specimens()] + OTHERS, ids=str
+    "act", [one for kind in plugins.mechanisms().values() for one in kind.specimens()] + OTHERS, ids=str
 )
 def test_a_mechanism_draws_what_its_claim_charges(act: Mechanism) -> None:
     LAWS[type(act)](act)

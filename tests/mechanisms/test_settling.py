@@ -14,8 +14,8 @@ from neighbours import log_chances
 from scipy.stats import chisquare
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.privacy.noise import Secure, Seeded, Stream
 

@@ -15,7 +15,7 @@ from scipy.stats import kstest
 from torch import Tensor
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.sealing import Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml, SmlCurve

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Source
-from graphveil.graph.sealing import Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.privacy.noise import Seeded
 

@@ -12,8 +12,8 @@ import torch
 from scipy.stats import chisquare
 
 from graphveil.core import Floats, GraphveilError, InvalidInput
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR

@@ -14,8 +14,8 @@ import torch
 from scipy.stats import beta, chi2_contingency, chisquare, kstest, laplace
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.sealing import Sealed
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs, absent, top_laplace
 from graphveil.privacy.noise import Secure, Seeded, Stream

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
+from graphveil.methods.method import Method
 from graphveil.nn import rows
 from graphveil.runtime.compute import Compute
 

@@ -14,15 +14,15 @@ from neighbours import Sketch
 
 import graphveil as gv
 from coupled import graph_of, nodes_to_change, random_sketches, summed
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
-from graphveil.graph.sealing import Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
-from graphveil.methods.bases.method import Method
-from graphveil.methods.bases.subgraph_method import OwnWeights
+from graphveil.methods.method import Method
+from graphveil.methods.node.parts.subgraph_method import OwnWeights
 from graphveil.nn.own_gradients import OwnModel
+from graphveil.nn.sampling.bounded import neighbourhoods
 from graphveil.privacy.noise import Seeded
-from graphveil.sampling.bounded import neighbourhoods
 from own_modules import FRIENDLY, HOSTILE, Branching, Gat, Grumpy, Hoarder, Mixer, PooledGcn, RowsOnly, SageAttention
 
 of = gv.OwnNetwork.of
@@ -256,8 +256,8 @@ def test_code_is_found_where_it_is_installed_and_nowhere_else(
 ) -> None:
     method, unit = SUBGRAPHS["drw"]
     folder = trained(graph, method, unit).save(tmp_path / "release")
-    entry = discover.Registered("gat", "own_modules:Gat", "mine 1.0")
-    monkeypatch.setattr(discover, "registered", lambda group: [entry] if group == "graphveil.networks" else [])
+    entry = plugins.Registered("gat", "own_modules:Gat", "mine 1.0")
+    monkeypatch.setattr(plugins, "registered", lambda group: [entry] if group == "graphveil.networks" else [])
     assert gv.load(folder).predict(graph).shape == (graph.num_nodes,)
     with pytest.raises(InvalidInput, match="no network of somebody's own"):
         gv.load(gv.train(graph, "mlp", noise=0, unit="edge").save(tmp_path / "other"), network=Gat)

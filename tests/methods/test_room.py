@@ -9,12 +9,12 @@ import torch
 
 import graphveil as gv
 from graphveil.core import Unsupported
-from graphveil.datasets.synthetic import social
-from graphveil.graph.sealing import Public
-from graphveil.methods.bases.method import Method
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.sealing import Public
+from graphveil.methods.method import Method
 from graphveil.nn import rows
 from graphveil.privacy.ledger import Ledger
-from graphveil.runtime import placed
+from graphveil.runtime import memory
 from graphveil.runtime.compute import Compute, on_device
 
 CASES = [
@@ -37,7 +37,7 @@ def test_what_cannot_fit_is_refused_before_the_budget_is_reserved(
     monkeypatch.setattr(rows, "BLOCK", 200)
     public, _ = graph.seal(gv.Adjacency.of(unit))
     needed = method.room(public)
-    monkeypatch.setattr(placed, "_free", lambda _: needed.size - 1)
+    monkeypatch.setattr(memory, "_free", lambda _: needed.size - 1)
     with pytest.raises(Unsupported, match=f"400 nodes take .*lower {lower}"):
         gv.train(graph, method, epsilon=1, delta=1e-5, unit=unit, seed=0, ledger=ledger)
     assert ledger.entries() == []

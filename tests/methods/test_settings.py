@@ -8,10 +8,10 @@ from typing import Annotated
 
 import pytest
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import InvalidInput
-from graphveil.methods.bases.method import Method
-from graphveil.methods.bases.settings import Setting, settings
+from graphveil.methods.method import Method
+from graphveil.methods.settings import Setting, settings
 
 
 class Colour(StrEnum):
@@ -51,7 +51,7 @@ def test_settings_are_read_from_the_fields_and_inherited() -> None:
     )
 
 
-KINDS = [pytest.param(kind, id=name) for name, kind in discover.methods().items()]
+KINDS = [pytest.param(kind, id=name) for name, kind in plugins.methods().items()]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn.aggregate import NeighbourSums, Operator, Walk, clip_factors, clip_rows, linked_sum, neighbour_sum
 
 

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from blocks_of import graph_of, random_links
 from graphveil.core import Floats
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn import beliefs
 from graphveil.nn.beliefs import _matched, _opposite, propagate
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from blocks_of import graph_of, links_of, random_links
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.synthetic import social
 from graphveil.nn import rows as shared
 from graphveil.nn.coordinates import (
     Axes,

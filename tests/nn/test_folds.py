@@ -9,9 +9,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from graphveil.core import Adjacency
-from graphveil.datasets.synthetic import social
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public
 from graphveil.nn import fit as fitting
 from graphveil.nn.fit import MANY, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, MlpEnsemble

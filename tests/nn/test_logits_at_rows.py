@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from blocks_of import graph_of
+from graphveil.nn.sampling.blocks import induce
 from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits, logits_at_rows, start
-from graphveil.sampling.blocks import induce
 
 
 @pytest.mark.parametrize(("kind", "layers"), list(itertools.product(("gcn", "sage", "gin"), (1, 2))))

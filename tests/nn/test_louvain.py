@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphveil.core import Floats
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 from graphveil.nn.louvain import louvain
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn import low_rank
 from graphveil.nn.low_rank import Core, Degrees, EdgeCount, flat, largest_pairs, unflat
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn import own_gradients
 from graphveil.nn.clipping import unflat
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, own_logits, shapes_of
+from graphveil.nn.sampling.bounded import neighbourhoods
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph import SubgraphModel, gradients, logits
-from graphveil.sampling.bounded import neighbourhoods
-from graphveil.sampling.subgraphs import Subgraphs
 from own_modules import FRIENDLY, AttributeCache, DropoutByBatch, Gat, GlobalCache, Grumpy, Hoarder, LateCache
 
 WIDTH, CLASSES, CLIP = 4, 3, 0.05

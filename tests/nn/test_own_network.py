@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import InvalidInput, Tampered
-from graphveil.methods.ndp import Ndp
+from graphveil.methods.node.ndp import Ndp
 from graphveil.nn.own_network import OwnNetwork, inputs_of
 from own_modules import Gat, Mixer, PooledGcn
 
@@ -19,7 +19,7 @@ from own_modules import Gat, Mixer, PooledGcn
 def test_name_and_settings_are_all_that_a_file_carries() -> None:
     own = OwnNetwork.of(PooledGcn, hidden=3)
     assert own.describe() == {"kind": "OwnNetwork", "name": "own_modules:PooledGcn", "settings": [["hidden", 3]]}
-    back = discover.rebuild_method(Ndp(network=own).describe()).network
+    back = plugins.rebuild_method(Ndp(network=own).describe()).network
     assert back == own
     assert back.make is None
     with pytest.raises(InvalidInput, match="give the class"):
@@ -42,12 +42,12 @@ def test_name_and_settings_are_all_that_a_file_carries() -> None:
 def test_a_file_cannot_say_more(said: dict[str, Any]) -> None:
     described = Ndp().describe() | {"network": {"kind": "OwnNetwork", **said}}
     with pytest.raises(Tampered):
-        discover.rebuild_method(described)
+        plugins.rebuild_method(described)
 
 
 def test_a_file_imports_nothing_that_it_merely_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover.importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
-    assert discover.registered_network("antigravity:fly") is None
+    monkeypatch.setattr(plugins.importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
+    assert plugins.registered_network("antigravity:fly") is None
 
 
 def test_networks_are_classes_or_functions() -> None:

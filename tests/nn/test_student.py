@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from graphveil.core import InvalidInput
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Ids
-from graphveil.graph.graph import Graph
+from graphveil.data.arcs import Ids
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
 from graphveil.nn.student import RidgeStudent, SageStudent, kept_of, ridge_logits, sage_logits
 from graphveil.nn.view import View
 

@@ -16,6 +16,7 @@ from torch.nn.functional import cross_entropy, elu, relu
 from graphveil.core import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.clipping import flat
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph import (
     PlainTape,
     Several,
@@ -32,7 +33,6 @@ from graphveil.nn.subgraph import (
     with_one,
 )
 from graphveil.nn.subgraph_model import Kind, sums_at_centres, sums_at_rows
-from graphveil.sampling.subgraphs import Subgraphs
 
 KINDS, LAYERS, ACTIVATIONS = ("gcn", "sage", "gin"), (1, 2), ("elu", "relu")
 MODELS = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn import teachers
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
 from graphveil.nn.view import View
 
 

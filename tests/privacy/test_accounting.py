@@ -21,7 +21,7 @@ from scipy.stats import binom
 import graphveil as gv
 import long_arithmetic
 from graphveil.core import Adjacency, Curve, Floats, InvalidInput, Plan, Reading, Unsupported
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve

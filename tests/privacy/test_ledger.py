@@ -20,8 +20,8 @@ import pytest
 
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Overspent, Plan, Reading, Relation, Unit
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import OUTSIDERS
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import OUTSIDERS
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
@@ -276,13 +276,13 @@ class TestAccounting:
     def test_equal_plans_are_read_back_once(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rebuild, texts = ledger_module.discover.rebuild_plan, []
+        rebuild, texts = ledger_module.plugins.rebuild_plan, []
 
         def counted(described: dict[str, Any]) -> Plan:
             texts.append(json.dumps(described))
             return rebuild(described)
 
-        monkeypatch.setattr(ledger_module.discover, "rebuild_plan", counted)
+        monkeypatch.setattr(ledger_module.plugins, "rebuild_plan", counted)
         for _ in range(3):
             ledger.reserve(graph, plan_of((GaussianCurve(0.03125), 1)))
             ledger.reserve(graph, plan_of((GaussianCurve(0.03), 1)))
@@ -388,7 +388,7 @@ class TestTraining:
 KILLED = """
 import sys, time
 import graphveil as gv
-from graphveil.methods.dpsgd import DpSgd
+from graphveil.methods.node.dpsgd import DpSgd
 
 real = DpSgd.fit
 

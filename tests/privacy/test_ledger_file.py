@@ -22,7 +22,7 @@ import graphveil as gv
 import kill_ledgers
 from fuzz_ledgers import Specimen, page, undoing
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Tampered, Unsupported
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
 from graphveil.privacy.ledger import Ledger

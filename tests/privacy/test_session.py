@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import (
     Adjacency,
     GraphveilError,
@@ -30,7 +30,7 @@ from graphveil.core import (
     Unit,
     Unsupported,
 )
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
@@ -298,7 +298,7 @@ ROTTEN: dict[str, Callable[[Tensor], Any]] = {
 
 
 PROTECTING = [
-    one for kind in discover.mechanisms().values() for one in kind.specimens() if not one.curve(charged(one)).infinite
+    one for kind in plugins.mechanisms().values() for one in kind.specimens() if not one.curve(charged(one)).infinite
 ]
 
 

@@ -19,7 +19,7 @@ import torch
 import graphveil as gv
 from bank import accounts, payments
 from graphveil.core import InvalidInput, Reading, Tampered, Unit
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 from graphveil.privacy import accounting
 from graphveil.release.certificate import SCHEMA, Certificate
 from graphveil.release.release import Release, load, require_replaceable

@@ -15,11 +15,11 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unit, Unsupported
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Sealed
-from graphveil.methods.bases.released_graph import ReleasedGraph
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Sealed
+from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.release.edges import ReleasedEdges
 
 BUDGET: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "seed": 0}
@@ -45,7 +45,7 @@ def released(graph: Graph) -> ReleasedEdges:
 
 
 def graph_methods() -> list[ReleasedGraph]:
-    kinds = [kind for kind in discover.methods().values() if issubclass(kind, ReleasedGraph)]
+    kinds = [kind for kind in plugins.methods().values() if issubclass(kind, ReleasedGraph)]
     made = [method for kind in kinds for method in kind.specimens()]
     return [method for method in made if releases(method)]
 

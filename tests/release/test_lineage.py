@@ -20,9 +20,9 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil.core import Adjacency, InvalidInput, Tampered, Unsupported
-from graphveil.datasets.synthetic import social
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
+from graphveil.data.arcs import Csr
+from graphveil.data.datasets.synthetic import social
+from graphveil.data.graph import Graph
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release

@@ -17,7 +17,7 @@ import graphveil as gv
 from bank import accounts, payments, written
 from graphveil.cli import app
 from graphveil.core import InvalidInput, MissingExtra, Tampered, Unsupported
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 from graphveil.release.predictions import Predictions
 
 IDS = accounts()["id"].tolist()

@@ -14,10 +14,10 @@ import graphveil as gv
 from bank import accounts, payments
 from graphveil.cli import app
 from graphveil.core import Adjacency, InvalidInput, Reading, Tampered
-from graphveil.graph.graph import Graph
+from graphveil.data.graph import Graph
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
-from graphveil.methods.mlp import Mlp
+from graphveil.methods.baseline.mlp import Mlp
 from graphveil.release.certificate import SCHEMA
 from graphveil.release.release import require_replaceable
 from graphveil.runtime.folders import write_public

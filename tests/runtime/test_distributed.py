@@ -13,18 +13,18 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.methods.bases.subgraph_method import shared_out
+from graphveil.methods.node.parts.subgraph_method import shared_out
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded, common
 from graphveil.runtime import distributed
 from graphveil.runtime.distributed import Crew, agreed, joined
-from graphveil.sampling.subgraphs import Subgraphs
 
 LOSING = """
 import os, time
 from datetime import timedelta
 from torch.distributed.distributed_c10d import _set_pg_timeout
 from graphveil import cli
-from graphveil.methods.bases import subgraph_method
+from graphveil.methods.node.parts import subgraph_method
 
 calls, share = [], subgraph_method.shared_out
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil.core import Adjacency, Plan, Reading, State, Unit, Unsupported
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
+from graphveil.data.arcs import Csr
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public
 from graphveil.mechanisms.exposed import exposing_plan
-from graphveil.methods.bases.exposed_gnn import expose
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.methods.baseline.parts.exposed_gnn import expose
+from graphveil.methods.method import Method, PredictionReads
 from graphveil.privacy.session import Session
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task

@@ -18,12 +18,12 @@ from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 
 from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, is_number, quoted, require_positive
-from graphveil.datasets.synthetic import NOISE, TAIL
-from graphveil.graph.arcs import Arcs, Csr, Ids
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import Public
-from graphveil.methods.mlp import Mlp
-from graphveil.training import require_declared, train
+from graphveil.data.arcs import Arcs, Csr, Ids
+from graphveil.data.datasets.synthetic import NOISE, TAIL
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Public
+from graphveil.methods.baseline.mlp import Mlp
+from graphveil.run import require_declared, train
 
 MEAN_DEGREE = 10.0
 """Edges a node where nobody states a number and edges are private."""

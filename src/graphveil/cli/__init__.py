@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated, NoReturn
 
 import typer
 
-from graphveil.cli import advise, bench, check, data, evidence, export, ledger, new, pages, show, train
+from graphveil.cli import advise, check, data, evidence, export, ledger, new, pages, show, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -38,14 +38,38 @@ for family in (show, check, advise, train, evidence, export, pages):
     app.add_typer(family.app)
 app.add_typer(data.app, name="data")
 app.add_typer(ledger.app, name="ledger")
-app.add_typer(bench.app, name="bench")
 app.add_typer(new.app, name="new")
+
+
+def _add_laboratory() -> None:
+    """The commands of graphveil-lab, or in their place how to get them."""
+    found = {entry.name: entry for entry in entry_points(group="graphveil.commands")}
+    for name in ("bench", "court", "report"):
+        if name in found:
+            family = found[name].load()
+            app.add_typer(family, name=name if len(family.registered_commands) > 1 else None)
+        else:
+            app.command(name, help="Part of graphveil-lab, which is not installed.", context_settings=_ANY)(_absent)
+
+
+_ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _absent(context: typer.Context) -> None:
+    from graphveil.core import MissingExtra
+
+    raise MissingExtra(
+        f"`graphveil {context.info_name}` is part of graphveil-lab; run `pip install ./lab` in a checkout of graphveil"
+    )
+
+
+_add_laboratory()
 
 
 def main() -> None:
     """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
     from graphveil.core import GraphveilError, escaped
-    from graphveil.release.keeping import notes
+    from graphveil.release.interrupted import notes
 
     try:
         app(standalone_mode=True)

@@ -25,8 +25,8 @@ from graphveil.cli.output import print_json, print_table, progress, require_file
 
 if TYPE_CHECKING:
     from graphveil.advice.advise import Advice
-    from graphveil.graph.graph import Graph
-    from graphveil.graph.sealing import Public
+    from graphveil.data.graph import Graph
+    from graphveil.data.sealing import Public
 
 app = App()
 

@@ -26,7 +26,7 @@ def data_get(
 
     Without a network it says what to run elsewhere, and where to put the files.
     """
-    from graphveil.datasets import get
+    from graphveil.data.datasets import get
 
     found = get(dataset, into)
     if as_json:
@@ -50,7 +50,7 @@ def data_pack(
 
     The folder holds the private data themselves, readable by its owner alone; packing releases nothing.
     """
-    from graphveil.graph import packed
+    from graphveil.data import packed
     from graphveil.runtime.folders import require_room
 
     packed.require_replaceable(out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,11 +32,11 @@ from graphveil.cli.options import (
     Unit,
     grouped,
 )
-from graphveil.cli.output import print_json, print_table, progress, require_files, say
+from graphveil.cli.output import print_json, print_table, progress, say
 
 if TYPE_CHECKING:
-    from graphveil.evidence.bounds import Scores
-    from graphveil.evidence.game import Inference
+    from graphveil.auditing.bounds import Scores
+    from graphveil.auditing.game import Inference
 
 app = App()
 
@@ -162,7 +161,7 @@ def attack(
     What comes out are statistics of the private graph, for the data holder's eyes. For a bound use `graphveil audit`.
     """
     from graphveil import core
-    from graphveil.evidence.game import Target
+    from graphveil.auditing.game import Target
 
     drawn = [] if sample is None else [f"sample={sample}"]
     attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
@@ -186,44 +185,12 @@ def attack(
         say("these are statistics of the private graph; no certificate covers them")
 
 
-@app.command()
-@grouped
-def court(
-    *,
-    seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
-    only: Annotated[
-        str | None, typer.Option(help="Cases of these names, or whose names begin with them: NAME,NAME,...")
-    ] = None,
-    workers: OneJobOptions,
-    html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
-    quiet: Quiet = False,
-) -> None:
-    """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
-    from graphveil.evidence.court import hold
-    from graphveil.report.court import court_page
-    from graphveil.runtime.folders import write_file
-
-    require_files(None, html, json_file)
-    with progress(quiet), workers.compute().used():
-        held = hold(seed, quick, only)
-    if html is not None:
-        write_file(html, court_page(held).encode())
-    if json_file is not None:
-        write_file(json_file, (json.dumps(held.describe(), indent=2) + "\n").encode())
-    print_table([ruling.row() for ruling in held.rulings])
-    say(held.footer())
-    if not held.as_expected:
-        raise typer.Exit(1)
-
-
 def _attacker(name: str, given: list[str]) -> Inference:
     """The attack on trained models called `name`, with settings KEY=VALUE."""
-    from graphveil import core, discover
-    from graphveil.evidence.game import Inference
+    from graphveil import core, plugins
+    from graphveil.auditing.game import Inference
 
-    known = {key: item for key, item in discover.attacks().items() if issubclass(item, Inference)}
+    known = {key: item for key, item in plugins.attacks().items() if issubclass(item, Inference)}
     if name.lower() not in known:
         raise core.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
     kind = known[name.lower()]

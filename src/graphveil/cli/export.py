@@ -63,8 +63,8 @@ def _write_pyg(released: ReleasedEdges, nodes: Path | None, id: str, out: Path) 
     import torch
 
     from graphveil.core import InvalidInput
-    from graphveil.graph.columns import node_ids
-    from graphveil.graph.tables import read_table
+    from graphveil.data.columns import node_ids
+    from graphveil.data.tables import read_table
     from graphveil.runtime.folders import write_file
 
     if out.suffix != ".pt":

@@ -9,9 +9,9 @@ from graphveil.cli.output import say
 
 if TYPE_CHECKING:
     from graphveil.cli.options import GraphOptions
-    from graphveil.graph.graph import Graph
-    from graphveil.graph.schema import Schema
-    from graphveil.graph.tables import Table
+    from graphveil.data.graph import Graph
+    from graphveil.data.schema import Schema
+    from graphveil.data.tables import Table
 
 
 def graph_of(given: GraphOptions) -> Graph:
@@ -25,7 +25,7 @@ def graph_of(given: GraphOptions) -> Graph:
 def advised_graph(given: GraphOptions, edges_are_private: bool) -> Graph:
     """The graph that advice is for. A table of private edges is not opened, and need not be there."""
     import graphveil as gv
-    from graphveil.datasets.source import drawn
+    from graphveil.data.datasets.source import drawn
 
     if given.nodes is None or not edges_are_private or given.dataset is not None or given.packed is not None:
         return graph_of(given)
@@ -45,7 +45,7 @@ def private_graph(
     split: nobody could be scored. Elsewhere the split, which is public, must not tell whether somebody has one.
     """
     import graphveil as gv
-    from graphveil.datasets.source import drawn
+    from graphveil.data.datasets.source import drawn
 
     named = [each for each in (given.dataset, given.edges, given.packed) if each is not None]
     if len(named) != 1:
@@ -105,8 +105,8 @@ def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
 
 def node_table(given: GraphOptions, schema: Schema | None) -> Table:
     """The user's node table alone, its ids in the column that the release knows."""
-    from graphveil.graph.columns import kept_columns
-    from graphveil.graph.tables import read_table
+    from graphveil.data.columns import kept_columns
+    from graphveil.data.tables import read_table
 
     assert given.nodes is not None
     table = dict(read_table(given.nodes, "nodes", kept_columns(given.drop or (), "nodes"), given.encoding, dates=True))
@@ -118,7 +118,7 @@ def node_table(given: GraphOptions, schema: Schema | None) -> Table:
 def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Graph:
     """The user's public graph, by the names of the private one or of a release; without names labels are numbers."""
     import graphveil as gv
-    from graphveil.graph.tables import read_table
+    from graphveil.data.tables import read_table
 
     edges, nodes = given.public_edges, given.public_nodes
     if edges is None or nodes is None:
@@ -159,7 +159,7 @@ def _stated(graph: Graph, given: GraphOptions) -> Graph:
 def _degrees(given: str, graph: Graph) -> int | list[int]:
     """One number for all, or the column `degree` of a table, in the order of the graph's ids."""
     from graphveil.core import InvalidInput
-    from graphveil.graph.tables import read_table
+    from graphveil.data.tables import read_table
 
     if given.isascii() and given.isdigit():
         return int(given)

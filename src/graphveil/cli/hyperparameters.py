@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from graphveil.cli.options import OnceCommand
 
 if TYPE_CHECKING:
-    from graphveil.methods.bases.method import Method
+    from graphveil.methods.method import Method
     from graphveil.nn.own_network import OwnNetwork
 
 HYPER = (
@@ -60,13 +60,14 @@ class UnitCommand(MethodCommand):
         """Put the flagship's name first where no name is given."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        from graphveil import core, datasets, discover
+        from graphveil import core, plugins
+        from graphveil.data import datasets
 
         args = args if "--help" in args else self.method_first(args)
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
         nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
         if unit is not None and nameless and "--help" not in args:
-            args = [discover.flagship(core.parse(core.Unit, unit[1], "unit")).name(), *args]
+            args = [plugins.flagship(core.parse(core.Unit, unit[1], "unit")).name(), *args]
         return super().parse_args(ctx, args)
 
 
@@ -90,11 +91,11 @@ def taken(args: list[str], option: str) -> tuple[list[str], list[str]]:
 
 def import_method(name: str) -> type[Method]:
     """The method that the user names, also by package.module:Class; modules of this folder come last."""
-    from graphveil import discover
+    from graphveil import plugins
 
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    found: type[Method] = discover.method(name)
+    found: type[Method] = plugins.method(name)
     return found
 
 
@@ -106,11 +107,11 @@ def import_methods(names: list[str] | None) -> None:
 
 def is_method(word: str) -> bool:
     """Whether a word is the name of a method, ours or registered, or a reference to a class."""
-    from graphveil import discover
+    from graphveil import plugins
 
-    if word.lower() in discover.methods() or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
+    if word.lower() in plugins.methods() or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
         return True
-    return any(one.name == word.lower() for one in discover.registered(discover.METHODS))
+    return any(one.name == word.lower() for one in plugins.registered(plugins.METHODS))
 
 
 def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], dict[str, str]]:
@@ -166,10 +167,10 @@ def build_method(name: str, given: dict[str, str]) -> Method:
 
 def own_network(reference: str) -> OwnNetwork:
     """The module of their own that a user names, "package.module:Net"."""
-    from graphveil import discover
+    from graphveil import plugins
     from graphveil.nn.own_network import OwnNetwork
 
-    return OwnNetwork.of(discover.named(reference))  # type: ignore[arg-type]  # `of` refuses what makes no module
+    return OwnNetwork.of(plugins.named(reference))  # type: ignore[arg-type]  # `of` refuses what makes no module
 
 
 def converted(text: str, wanted: type, key: str) -> Any:

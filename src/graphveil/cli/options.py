@@ -7,7 +7,6 @@ A field that is not `Annotated` is no option: a narrower group fixes what its co
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -27,9 +26,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 def known_methods() -> list[str]:
     """For a shell that completes words: read off the folder, since nobody waits for torch while typing."""
-    from importlib.resources import files
+    from pathlib import Path
 
-    return [file.name[:-3] for file in files("graphveil.methods").iterdir() if re.fullmatch(r"[a-z]\w*\.py", file.name)]
+    return [file.stem for file in Path(__file__).parents[1].glob("methods/*/[a-z]*.py")]
 
 
 def completed(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from graphveil.graph.graph import Graph
+    from graphveil.data.graph import Graph
 
 _BYTES, _WIDTH = 8, 1024
 """What a release takes for a score or a weight, and weights for every feature: generous, to see a full disk early."""

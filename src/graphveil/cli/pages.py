@@ -8,41 +8,10 @@ from typing import Annotated
 import typer
 
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, AsJson, OwnMethods, Quiet
-from graphveil.cli.output import print_json, progress, require_files, say
+from graphveil.cli.options import App, OwnMethods, Quiet
+from graphveil.cli.output import progress, require_files, say
 
 app = App()
-
-
-@app.command()
-def report(
-    records: Annotated[
-        list[Path], typer.Argument(metavar="RECORDS...", help="Results as JSON: tables, attacks, a court, or folders.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
-    spec: Annotated[
-        str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
-    ] = None,
-    own: OwnMethods = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
-    from graphveil.core import InvalidInput
-    from graphveil.report import report as page
-    from graphveil.report.records import read
-    from graphveil.runtime.folders import write_file
-
-    if out.suffix != ".html":
-        raise InvalidInput(f"{out} must end in .html, so that no file of results is overwritten")
-    import_methods(own)
-    found = read(records, spec)
-    made = page(found).encode()
-    require_files(None, out)
-    write_file(out, made)
-    if as_json:
-        print_json({"file": str(out), "bytes": len(made), "records": found.titles()})
-    else:
-        say(f"{out}: {len(made) / 1e6:.1f} MB")
 
 
 @app.command()

@@ -13,7 +13,7 @@ from graphveil.cli.options import App, AsJson
 from graphveil.cli.output import print_json, print_rows, print_table, say
 
 if TYPE_CHECKING:
-    from graphveil.methods.bases.method import Method
+    from graphveil.methods.method import Method
 
 app = App()
 
@@ -24,10 +24,10 @@ def methods(
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or the hyper-parameters of one and what they mean."""
-    from graphveil import discover
-    from graphveil.methods.bases.settings import settings
+    from graphveil import plugins
+    from graphveil.methods.settings import settings
 
-    kinds = [import_method(name)] if name else list(discover.methods().values())
+    kinds = [import_method(name)] if name else list(plugins.methods().values())
     rows = [_method_row(kind) for kind in kinds] + ([] if name else _others())
     if as_json:
         print_json(rows[0] if name else rows)
@@ -52,32 +52,32 @@ def methods(
 @app.command()
 def datasets(as_json: AsJson = False) -> None:
     """List the datasets and whether their files are here."""
-    from graphveil.datasets import describe
+    from graphveil.data.datasets import describe
 
     print_rows(describe(), as_json)
 
 
 def _method_row(kind: type[Method]) -> dict[str, Any]:
-    from graphveil import discover
+    from graphveil import plugins
 
     module = sys.modules[kind.__module__]
     parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
     about = (module.__doc__ or "").strip().partition("\n")[0]
     row = {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
-    return row if discover.is_ours(kind) else {**row, "from": discover.source_of(kind)}
+    return row if plugins.is_ours(kind) else {**row, "from": plugins.source_of(kind)}
 
 
 def _others() -> list[dict[str, Any]]:
     """A row for every method that is registered by an entry point; one that does not load says why."""
-    from graphveil import discover
+    from graphveil import plugins
     from graphveil.core import GraphveilError
 
     rows = []
-    for name, found in discover.others(discover.METHODS, discover.methods()).items():
+    for name, found in plugins.others(plugins.METHODS, plugins.methods()).items():
         try:
             if isinstance(found, GraphveilError):
                 raise found
-            rows.append(_method_row(discover.method(name)))
+            rows.append(_method_row(plugins.method(name)))
         except GraphveilError as error:
             rows.append({"name": name, "about": "", "units": [], "parameters": {}, "error": str(error)})
     return rows

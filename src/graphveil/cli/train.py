@@ -49,7 +49,7 @@ from graphveil.cli.output import (
 from graphveil.cli.scores import ONE_CLASS, by_class, in_one_line
 
 if TYPE_CHECKING:
-    from graphveil.graph.graph import Graph
+    from graphveil.data.graph import Graph
     from graphveil.planning import Planned
     from graphveil.release.predictions import Predictions
     from graphveil.release.release import Release
@@ -84,7 +84,7 @@ def account(
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon or for several, or the epsilon of a noise."""
     from graphveil.core import InvalidInput
-    from graphveil.graph.sealing import Public
+    from graphveil.data.sealing import Public
     from graphveil.planning import Terms, planned
 
     made = build_method(method, context.obj)
@@ -105,7 +105,7 @@ def account(
 def _account(found: Planned) -> dict[str, Any]:
     """What a plan spends, asks and assumes."""
     from graphveil.planning import cautions, unproven
-    from graphveil.release.promise import even_odds
+    from graphveil.release.statement import even_odds
 
     plan = found.plan
     return {
@@ -190,9 +190,9 @@ def train(
     The same graph, grown: `extend`. Another graph: `infer --epsilon`. `extend --help` has the table.
     """
     import graphveil as gv
-    from graphveil.bench.record import Stopwatch, record_of
     from graphveil.planning import cautions, default_delta
-    from graphveil.release.keeping import accountable
+    from graphveil.release.interrupted import accountable
+    from graphveil.release.record import Stopwatch, record_of
     from graphveil.release.serving import later
     from graphveil.runtime.distributed import joined
     from graphveil.runtime.folders import write_file
@@ -264,7 +264,7 @@ def release_graph(
     import graphveil as gv
     from graphveil.core import parse
     from graphveil.release.edges import Format, require_writable
-    from graphveil.release.keeping import accountable
+    from graphveil.release.interrupted import accountable
     from graphveil.runtime.folders import require_room
 
     made, kind = build_method(method, context.obj), parse(Format, format, "format")
@@ -318,8 +318,8 @@ def extend(
     The tables hold the graph as it is now, or only the edges that are new. Who is who goes by the ids of the nodes.
     """
     import graphveil as gv
-    from graphveil.bench.record import Stopwatch, record_of
-    from graphveil.release.keeping import accountable
+    from graphveil.release.interrupted import accountable
+    from graphveil.release.record import Stopwatch, record_of
 
     loaded = gv.load(release)
     require_release(out, force)
@@ -382,7 +382,7 @@ def infer(
     same graph, grown: `extend`, whose help has the table.
     """
     import graphveil as gv
-    from graphveil.release.keeping import accountable
+    from graphveil.release.interrupted import accountable
     from graphveil.release.serving import remarks
 
     require_files(None, out, spending.ledger)

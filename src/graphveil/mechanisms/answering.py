@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 
 
 class Answering(Mechanism):

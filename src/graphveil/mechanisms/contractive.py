@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from graphveil.graph.arcs import Csr, Ids
+    from graphveil.data.arcs import Csr, Ids
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from graphveil.graph.arcs import Ids
+    from graphveil.data.arcs import Ids
 
 _SMALL, _LARGE = 2.0**-10, 2.0**7
 """Between these mu the two terms of delta are subtracted as logarithms; outside they have too few digits in common."""

@@ -23,14 +23,14 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.shared_curves import require_rate
 from graphveil.mechanisms.sml import Sml, SmlCurve
-from graphveil.sampling import heterpoisson as sampler
-from graphveil.sampling.subgraphs import Subgraphs
+from graphveil.nn.sampling import heterpoisson as sampler
+from graphveil.nn.sampling.subgraphs import Subgraphs
 
 if TYPE_CHECKING:
     from torch import Tensor

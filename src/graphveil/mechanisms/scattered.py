@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphveil.core import GraphveilError, InvalidInput, SealedGraph
-from graphveil.graph.arcs import Ids
-from graphveil.graph.parts import EdgeParts, ScatteredArcs
+from graphveil.data.arcs import Ids
+from graphveil.data.parts import EdgeParts, ScatteredArcs
 from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from graphveil.core import Floats
-    from graphveil.graph.arcs import Csr
+    from graphveil.data.arcs import Csr
 
 
 @dataclass(frozen=True)

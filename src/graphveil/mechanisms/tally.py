@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from graphveil.core import GraphveilError, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.mechanisms import scattered
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve

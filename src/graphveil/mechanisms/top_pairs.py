@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import brentq
 
 from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pairs
 

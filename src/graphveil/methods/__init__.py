@@ -9,15 +9,15 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    from graphveil import discover
+    from graphveil import plugins
 
-    for item in discover.methods().values():
+    for item in plugins.methods().values():
         if item.__name__ == name:
             return item
     raise AttributeError(f"graphveil has no method {name!r}; it has: {', '.join(__dir__())}")
 
 
 def __dir__() -> list[str]:
-    from graphveil import discover
+    from graphveil import plugins
 
-    return sorted(item.__name__ for item in discover.methods().values())
+    return sorted(item.__name__ for item in plugins.methods().values())

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.device_arcs import blocks_of
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.device_arcs import blocks_of
 from graphveil.nn.rows import blocks
 from graphveil.runtime.kernels import kernels
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphveil.core import State
-from graphveil.graph.sealing import Public
+from graphveil.data.sealing import Public
 from graphveil.nn.features import unit_rows
 from graphveil.nn.folds import Folds, cross_fitted
 

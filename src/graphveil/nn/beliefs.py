@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
 from graphveil.core import Floats
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 
 _SMALLEST_CHANCE = 1e-9
 """A message never rules a class out: ratios are estimates."""

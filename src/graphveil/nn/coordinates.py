@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn.aggregate import COLUMNS, Operator, Walk
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator

@@ -15,7 +15,7 @@ from graphveil.nn.mlp import counted
 from graphveil.nn.recorded import Recorded
 from graphveil.nn.rows import Rows
 from graphveil.nn.targets import Targets
-from graphveil.runtime.chance import Chance
+from graphveil.runtime.counter_rng import Chance
 from graphveil.runtime.progress import track
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn.aggregate import Operator
 
 

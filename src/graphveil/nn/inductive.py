@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.mlp import Perceptron

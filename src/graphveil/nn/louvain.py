@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from graphveil.core import Floats
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 
 _SWEEPS = 100
 """Rounds in which single nodes move, at most, on one level."""

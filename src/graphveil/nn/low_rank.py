@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.graph.arcs import Csr
+from graphveil.data.arcs import Csr
 from graphveil.nn.aggregate import clip_rows, neighbour_sum
 
 _BLOCK = 1 << 22

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from graphveil.core import State
 from graphveil.nn.features import Scaling
 from graphveil.nn.rows import Rows, in_blocks
-from graphveil.runtime.chance import Chance
+from graphveil.runtime.counter_rng import Chance
 
 
 class Dropout(nn.Module):

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from torch import Tensor
 
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 
 
 @numba.njit(parallel=True, cache=True, nogil=True, fastmath={"reassoc"})

@@ -38,7 +38,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, pad
 
 from graphveil.nn.own_network import arguments, inputs_of, trainable
-from graphveil.sampling.subgraphs import Subgraphs
+from graphveil.nn.sampling.subgraphs import Subgraphs
 
 T = TypeVar("T")
 Weights = dict[str, Tensor]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphveil.runtime.compute import on_gpu, rows_at_a_time
-from graphveil.runtime.placed import BLOCK_SIZE, Room
+from graphveil.runtime.memory import BLOCK_SIZE, Room
 
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats, InvalidInput
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.bits import BLOCK, Bits, packed, product
-from graphveil.sampling.splitmix import STEP, mix
+from graphveil.nn.sampling.splitmix import STEP, mix
 
 Array = NDArray[np.float32]
 

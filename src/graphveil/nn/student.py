@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import InvalidInput, State
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix

@@ -31,8 +31,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 from graphveil.nn.clipping import lengths_of
+from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph_model import (
     Layer,
     SubgraphModel,
@@ -44,7 +45,6 @@ from graphveil.nn.subgraph_model import (
     sums_by_subgraph,
 )
 from graphveil.runtime.kernels import kernels
-from graphveil.sampling.subgraphs import Subgraphs
 
 __all__ = ["SubgraphGradients", "SubgraphModel", "gradients", "logits", "start"]
 

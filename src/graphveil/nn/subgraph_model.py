@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.nn.functional import elu, pad, relu
 
 from graphveil.core import InvalidInput
-from graphveil.graph.arcs import Ids
+from graphveil.data.arcs import Ids
 from graphveil.nn.aggregate import Operator
-from graphveil.sampling.subgraphs import Subgraphs
+from graphveil.nn.sampling.subgraphs import Subgraphs
 
 Kind = Literal["gcn", "sage", "gin"]
 Activation = Literal["elu", "relu"]

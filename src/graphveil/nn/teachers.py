@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.core import Floats, require_positive
-from graphveil.graph.arcs import Csr, Ids
+from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, TeacherStart
 from graphveil.nn.view import View
 

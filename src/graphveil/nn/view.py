@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from graphveil.core import Floats, State
-from graphveil.graph.arcs import Csr
-from graphveil.graph.sealing import Public
+from graphveil.data.arcs import Csr
+from graphveil.data.sealing import Public
 from graphveil.nn.features import Scale, Scaling, unit_rows
 
 _HOPS = 2

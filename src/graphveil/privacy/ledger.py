@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import (
     Adjacency,
     GraphveilError,
@@ -34,8 +34,8 @@ from graphveil.core import (
     require_positive,
     rounded,
 )
-from graphveil.graph.graph import Graph
-from graphveil.graph.sealing import OUTSIDERS
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import OUTSIDERS
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
 from graphveil.runtime.html import listing
@@ -330,7 +330,7 @@ def _text_of(plan: Plan) -> str:
 @lru_cache(maxsize=4096)
 def _plan_of(text: str) -> Plan:
     try:
-        return discover.rebuild_plan(json.loads(text))
+        return plugins.rebuild_plan(json.loads(text))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Tampered(f"the ledger holds a plan that makes no sense: {error!r}") from error
 

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query, Unsupported
-from graphveil.graph.sealing import Public, Sealed
+from graphveil.data.sealing import Public, Sealed
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy.noise import Stream
 
@@ -96,7 +96,7 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value.values() if type(value) is dict else value))
     if type(value) in _PLAIN:
         return True
-    if not is_dataclass(value) or isinstance(value, type) or not discover.is_ours(type(value)):
+    if not is_dataclass(value) or isinstance(value, type) or not plugins.is_ours(type(value)):
         return False
     known = {item.name for item in fields(value)}
     beside = [name for name in vars(value) if name not in known]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import (
     Adjacency,
     InvalidInput,
@@ -26,17 +26,17 @@ from graphveil.core import (
     rounded,
     timely,
 )
-from graphveil.graph.graph import Graph
-from graphveil.graph.schema import Schema
+from graphveil.data.graph import Graph
+from graphveil.data.schema import Schema
 from graphveil.mechanisms.tally import Tally
-from graphveil.methods.bases.method import Method
+from graphveil.methods.method import Method
 from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
-from graphveil.release.promise import DIRECTION, Promise, in_lines
+from graphveil.release.statement import DIRECTION, Promise, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
-from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_schema
+from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_schema
 
 SCHEMA = 5
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
@@ -483,10 +483,10 @@ class Certificate:
             require_schema(described, READABLE)
             sound = described["sound"]
             made = cls(
-                discover.rebuild_plan(described["plan"]),
+                plugins.rebuild_plan(described["plan"]),
                 float(described["delta"]),
                 _rebuild_provenance(described),
-                None if sound is None else discover.rebuild_plan(sound),
+                None if sound is None else plugins.rebuild_plan(sound),
                 tuple(cls.rebuild(parent) for parent in described.get("parents", ())),
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
@@ -540,7 +540,7 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         raise TypeError("the sizes of the graph, the method and the run are not said")
     told = [made.method and plain_json(made.method)]
     told += [part for step in described["plan"]["steps"] for part in (step["act"], step["claim"])]
-    if not made.others and (strange := set().union(*map(discover.foreign_words, told))):
+    if not made.others and (strange := set().union(*map(plugins.foreign_words, told))):
         raise Tampered(
             f"{min(strange)} is not part of graphveil, and the file does not say so: it was altered, or is old"
         )

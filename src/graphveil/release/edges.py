@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import InvalidInput, MissingExtra, Tampered, Unit, parse, timely
-from graphveil.graph.arcs import Csr, arcs_of
-from graphveil.graph.graph import Graph
-from graphveil.graph.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, names_digest, to_text
-from graphveil.methods.bases.method import Method
+from graphveil.data.arcs import Csr, arcs_of
+from graphveil.data.graph import Graph
+from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, names_digest, to_text
+from graphveil.methods.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
-from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement, require_fits
+from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_fits
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -163,7 +163,7 @@ class ReleasedEdges:
             _require_sizes(described["nodes"], described["edges"])
             certificate = Certificate.from_json(contents["certificate.json"])
             edges = _from_parquet(contents, described) if kind is Format.PARQUET else _from_csv(contents[kind.file])
-            made = cls(discover.rebuild_method(described["method"]), edges, described["nodes"], certificate)
+            made = cls(plugins.rebuild_method(described["method"]), edges, described["nodes"], certificate)
         except (Tampered, MissingExtra):
             raise
         # Whatever else breaks, the file did it: pyarrow and torch raise several kinds.

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.core import GraphveilError, InvalidInput, MissingExtra, State, Unsupported
-from graphveil.graph.arcs import Csr
-from graphveil.methods.bases.method import PredictionReads
+from graphveil.data.arcs import Csr
+from graphveil.methods.method import PredictionReads
 from graphveil.runtime.folders import write_file
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import (
     ROLES,
     InvalidInput,
@@ -36,26 +36,26 @@ from graphveil.core import (
     rounded,
     timely,
 )
-from graphveil.graph.arcs import Csr
-from graphveil.graph.graph import Graph
-from graphveil.graph.lineage import names_digest
-from graphveil.graph.schema import Schema, listed
-from graphveil.methods.bases.method import Method, from_file
+from graphveil.data.arcs import Csr
+from graphveil.data.graph import Graph
+from graphveil.data.lineage import names_digest
+from graphveil.data.schema import Schema, listed
+from graphveil.methods.method import Method, from_file
 from graphveil.nn.own_network import Make, OwnNetwork
 from graphveil.release import serving
+from graphveil.release.audit_result import Finding
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
-from graphveil.release.finding import Finding
 from graphveil.release.predictions import Predictions
-from graphveil.release.promise import power
+from graphveil.release.statement import power
 from graphveil.runtime.folders import CARD, MANIFEST, Body, read_public, require_only, write_public
 from graphveil.runtime.html import facts
-from graphveil.runtime.untrusted import parse_json, plain_json, require_agreement
+from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement
 from graphveil.tasks.task import Threshold
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from graphveil.graph.tables import Table
+    from graphveil.data.tables import Table
     from graphveil.release.export import TorchRelease
 
 _FILES = ("release.json", "weights.safetensors", CARD)
@@ -377,13 +377,13 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
         raise Tampered(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load") from error
     described = parse_json(contents["release.json"], READABLE)
     try:
-        method = discover.rebuild_method(described["method"])
+        method = plugins.rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
     _note_other_code(method, certificate)
     planner = certificate.provenance.method
-    if planner and discover.rebuild_method(plain_json(planner)) != method:
+    if planner and plugins.rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
     require_assumed(method, certificate)
     method = _with_networks(method, network)
@@ -408,7 +408,7 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
         "certificate": described["certificate"],
         **made._stated(),
     }
-    said = {**described, "method": discover.current_method(described["method"])}
+    said = {**described, "method": plugins.current_method(described["method"])}
     require_agreement(said, stated, f"{folder / 'release.json'}")
     require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
@@ -417,7 +417,7 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
 def _note_other_code(method: Method, certificate: Certificate) -> None:
     """Say so where a method of others is read by another class than made it, which may have moved or be a namesake."""
     told = certificate.provenance.others
-    strange = [name for name in map(discover.reference_to, discover.foreign((method,))) if name not in told]
+    strange = [name for name in map(plugins.reference_to, plugins.foreign((method,))) if name not in told]
     if strange:
         warnings.warn(
             f"this release was made by {told} and is read by {', '.join(strange)}, of that name", stacklevel=4
@@ -445,7 +445,7 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
         raise InvalidInput(f"this release has no network {strange[0]!r}; it has: {', '.join(names)}")
 
     def known(own: OwnNetwork) -> OwnNetwork:
-        make = (given or {}).get(own.name) or discover.registered_network(own.name)
+        make = (given or {}).get(own.name) or plugins.registered_network(own.name)
         return own if make is None else own.given(make)
 
     with from_file():
@@ -455,7 +455,7 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
 def require_assumed(method: Method, certificate: Certificate) -> None:
     """The certificate says what every plan of the method assumes, and so do those that it descends from."""
     earlier = (one for one in certificate.ancestry[1:] if one.provenance.method)
-    told = ((discover.rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
+    told = ((plugins.rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
     for made, one in ((method, certificate), *told):
         for plan in filter(None, (one.plan, one.sound)):
             if plan.steps and (missing := [item for item in made.standing() if item not in plan.assumes]):

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from graphveil.core import InvalidInput, State, Unsupported
-from graphveil.graph.arcs import Csr, Ids
-from graphveil.graph.graph import Graph
-from graphveil.graph.lineage import names_digest
-from graphveil.graph.schema import Schema
-from graphveil.methods.bases.method import Method, PredictionReads
+from graphveil.data.arcs import Csr, Ids
+from graphveil.data.graph import Graph
+from graphveil.data.lineage import names_digest
+from graphveil.data.schema import Schema
+from graphveil.methods.method import Method, PredictionReads
 from graphveil.release.certificate import Certificate
 
 _BLOCK = 1 << 16
@@ -124,8 +124,8 @@ def scored_table(method: Method, state: State, certificate: Certificate, nodes: 
 
 def _same_ids(certificate: Certificate, schema: Schema, nodes: Any) -> list[str]:
     """The ids of a node table, if they are those of the run in their order: predictions were released by row."""
-    from graphveil.graph.columns import node_ids
-    from graphveil.graph.tables import read_table
+    from graphveil.data.columns import node_ids
+    from graphveil.data.tables import read_table
 
     def only_ids(names: list[str]) -> list[str]:
         if schema.id not in names:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphveil import discover
+from graphveil import plugins
 from graphveil.core import InvalidInput, Reading, Tampered
-from graphveil.graph.arcs import arcs_of
-from graphveil.graph.graph import Graph
-from graphveil.methods.bases.method import Method
-from graphveil.methods.bases.released_graph import ReleasedGraph
+from graphveil.data.arcs import arcs_of
+from graphveil.data.graph import Graph
+from graphveil.methods.edge.parts.released_graph import ReleasedGraph
+from graphveil.methods.method import Method
 from graphveil.planning import plan_of
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -21,7 +21,7 @@ from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, has_code, load, no_more_weights_than, require_assumed
 from graphveil.runtime.folders import settled
-from graphveil.runtime.untrusted import plain_json
+from graphveil.runtime.safe_json import plain_json
 
 _MOST_USES = 1000
 """Releases of one trial at most; methods that serve other graphs ask as often as they have hops."""
@@ -97,7 +97,7 @@ def _require_streams(certificate: Certificate) -> None:
 
 
 def _method_of(certificate: Certificate) -> Method:
-    made: Method = discover.rebuild_method(plain_json(certificate.provenance.method))
+    made: Method = plugins.rebuild_method(plain_json(certificate.provenance.method))
     return made
 
 

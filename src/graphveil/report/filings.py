@@ -12,12 +12,12 @@ from enum import StrEnum
 from typing import Any
 
 from graphveil.core import Adjacency, Reading, Unit, plain, rounded
-from graphveil.methods.bases.method import Method
-from graphveil.methods.best import Best
+from graphveil.methods.baseline.best import Best
+from graphveil.methods.method import Method
 from graphveil.release.certificate import Certificate, Guarantee
 from graphveil.release.edges import ReleasedEdges
-from graphveil.release.promise import even_odds
 from graphveil.release.release import Release
+from graphveil.release.statement import even_odds
 from graphveil.report.run import card_page
 
 SCHEMA = 1

@@ -11,8 +11,8 @@ from typing import Any
 from graphveil.core import Unit, rounded
 from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
-from graphveil.release.promise import power, shares
 from graphveil.release.release import Release
+from graphveil.release.statement import power, shares
 from graphveil.report import charts
 from graphveil.report.tables import epsilon as short
 from graphveil.report.templates import amount, render
@@ -142,7 +142,7 @@ def _named(names: Sequence[str], classes: Sequence[Mapping[str, Any]]) -> list[t
 def demonstrate(out: Path) -> str:
     """Train hearsay at epsilon 2 on the embedded graph beside its baselines; write the release and its page."""
     import graphveil as gv
-    from graphveil.bench.record import Stopwatch
+    from graphveil.release.record import Stopwatch
 
     graph = gv.datasets.load("social")
     runs: list[tuple[str, Any, float]] = [

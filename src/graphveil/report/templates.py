@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from graphveil.core import rounded
 from graphveil.report.tables import percent
 
 
-def render(name: str, **values: Any) -> str:
-    """A page of the folder `templates`."""
+def render(name: str, *others: BaseLoader, **values: Any) -> str:
+    """A page of the folder `templates`, or of what other loaders find."""
     environment = Environment(
-        loader=PackageLoader("graphveil", "templates"),
+        loader=ChoiceLoader([PackageLoader("graphveil", "templates"), *others]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.core import InvalidInput, Tampered
-from graphveil.runtime.untrusted import MOST_TEXT, most_bytes, parse_json, read_plain
+from graphveil.runtime.safe_json import MOST_TEXT, most_bytes, parse_json, read_plain
 
 MANIFEST = "manifest.json"
 CARD = "card.txt"

@@ -1,0 +1,46 @@
+"""The court's command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphveil.cli.options import App, OneJobOptions, Quiet, grouped
+from graphveil.cli.output import print_table, progress, require_files, say
+
+app = App()
+
+
+@app.command()
+@grouped
+def court(
+    *,
+    seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
+    only: Annotated[
+        str | None, typer.Option(help="Cases of these names, or whose names begin with them: NAME,NAME,...")
+    ] = None,
+    workers: OneJobOptions,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
+    from graphveil.runtime.folders import write_file
+    from graphveil_lab.court.court import hold
+    from graphveil_lab.report.court import court_page
+
+    require_files(None, html, json_file)
+    with progress(quiet), workers.compute().used():
+        held = hold(seed, quick, only)
+    if html is not None:
+        write_file(html, court_page(held).encode())
+    if json_file is not None:
+        write_file(json_file, (json.dumps(held.describe(), indent=2) + "\n").encode())
+    print_table([ruling.row() for ruling in held.rulings])
+    say(held.footer())
+    if not held.as_expected:
+        raise typer.Exit(1)

@@ -1,0 +1,26 @@
+"""The floor without the attacked model: what is told by features, labels and edges that the attacker has anyway."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from graphveil.auditing.attacks.membership import NOBODY, Floor, Scene, answers, confidence
+from graphveil.core import Floats, Unit
+from graphveil.methods.baseline.mlp import Mlp
+from graphveil.run import train
+
+
+@dataclass(frozen=True)
+class FeaturesAlone(Floor):
+    """A perceptron learns the classes of the spare nodes; the score is its confidence in a node's true class.
+
+    It knows nothing of the attacked model. Away from 1/2 its AUC says that members are other kinds of nodes.
+    """
+
+    def guesses(self, scene: Scene) -> Floats:
+        own = scene.graph.induced([scene.spare, NOBODY, NOBODY], scene.graph.name, "spare nodes")
+        model = train(own, Mlp(hidden=64, epochs=100), noise=0.0, unit=Unit.EDGE, seed=scene.seed)
+        rows = torch.from_numpy(scene.scored)
+        return confidence(answers(model, scene.graph, scene.seed)[rows], scene.graph.y[rows])

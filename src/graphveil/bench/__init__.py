@@ -1,5 +1,0 @@
-"""Experiments written down as data, run so that nothing is lost, and set beside the published figures."""
-
-from graphveil.bench import audits, kept, runner, spec, table
-
-__all__ = ["audits", "kept", "runner", "spec", "table"]

@@ -1,0 +1,52 @@
+"""Facebook pages and Twitch gamers (Rozemberczki et al. 2021); the self-loops in the raw files are dropped.
+
+The 128 features are an SVD of bags of words, fitted on all nodes outside any privacy guarantee.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphveil.data.datasets.stored import Stored
+
+
+def _read_facebook(root: str) -> Any:
+    from torch_geometric.datasets import FacebookPagePage
+
+    return FacebookPagePage(f"{root}/FacebookPagePage")
+
+
+def _twitch(language: str, nodes: int, edges: int) -> Stored:
+    def read(root: str) -> Any:
+        from torch_geometric.datasets import Twitch
+
+        return Twitch(f"{root}/Twitch", language)
+
+    return Stored(
+        origin="MUSAE Twitch friendships",
+        nodes=nodes,
+        edges=edges,
+        splits=("random", "per_class"),
+        folder=f"Twitch/{language}/raw",
+        files=(f"{language}.npz",),
+        reader=read,
+    )
+
+
+SOURCES = {
+    "facebook": Stored(
+        origin="MUSAE Facebook pages",
+        nodes=22_470,
+        edges=170_823,
+        splits=("random", "per_class"),
+        folder="FacebookPagePage/raw",
+        files=("facebook.npz",),
+        reader=_read_facebook,
+    ),
+    "twitch-de": _twitch("DE", 9_498, 153_138),
+    "twitch-en": _twitch("EN", 7_126, 35_324),
+    "twitch-es": _twitch("ES", 4_648, 59_382),
+    "twitch-fr": _twitch("FR", 6_549, 112_666),
+    "twitch-pt": _twitch("PT", 1_912, 31_299),
+    "twitch-ru": _twitch("RU", 4_385, 37_304),
+}

@@ -1,0 +1,184 @@
+"""Edges in Parquet files that no single process reads: a graph whose arcs lie elsewhere."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphveil.core import InvalidInput, Unsupported
+from graphveil.data.arcs import Csr, Ids
+from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
+
+_BLOCK = 1 << 16
+"""Targets whose arcs are checked in one place."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeParts:
+    """Parquet files of edges, each listed once; source, target: their columns; ids: Arrow text [n], of the nodes.
+
+    clean: loops and repeated edges are let pass; they count for nothing. in_order: the ids are 0, 1, 2, ...
+    """
+
+    files: tuple[str, ...]
+    source: str
+    target: str
+    ids: Any
+    undirected: bool
+    clean: bool = False
+    in_order: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        pattern: str | os.PathLike[str],
+        ids: Any,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        undirected: bool = True,
+        clean: bool = False,
+    ) -> EdgeParts:
+        """The files that match, whose heads are read and whose edges are not."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from graphveil.data.columns import edge_columns
+        from graphveil.data.tables import part_files
+
+        files = part_files(Path(pattern), "edges")
+        pick = edge_columns(pattern, ids, source, target, None)
+        try:
+            heads = [list(pick(pq.read_schema(file).names)) for file in files]
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"edges: {pattern} cannot be read as Parquet files: {error}") from None
+        if any(head != heads[0] for head in heads):
+            raise InvalidInput(f"edges: the files of {pattern} name their columns differently; write all parts alike")
+        in_order = ids.equals(pa.array(range(len(ids))).cast(ids.type))
+        # Workers run in folders of their own.
+        paths = tuple(str(file.resolve()) for file in files)
+        return cls(paths, heads[0][0], heads[0][1], ids, undirected, clean, in_order)
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """Those that are read."""
+        return self.source, self.target
+
+    def ends(self, table: Any) -> tuple[Ids, Ids]:
+        """Positions of both ends of some edges, int64 [m] each, from an Arrow table of `columns`; -1 for no node."""
+        source, target = (self._places(table[name], name) for name in self.columns)
+        return source, target
+
+    def _places(self, column: Any, name: str) -> Ids:
+        from graphveil.data.columns import places
+        from graphveil.data.tables import read_table
+
+        if self.in_order and str(column.type) in ("int64", "int32") and not column.null_count:
+            # Ids are their own places, and need not be looked up as text.
+            found = column.to_numpy().astype(np.int64)
+            return np.where((found >= 0) & (found < len(self.ids)), found, -1)
+        return places(read_table({name: column}, "edges")[name], self.ids, name)
+
+    def arcs(self, table: Any) -> tuple[Ids, Ids]:
+        """Sources and targets of the arcs, int64 [k] each: both arcs of an undirected edge; no loops, no strangers."""
+        source, target = self.ends(table)
+        there = (source >= 0) & (target >= 0) & (source != target)
+        source, target = source[there], target[there]
+        if not self.undirected:
+            return source, target
+        return np.concatenate([source, target]), np.concatenate([target, source])
+
+    def require_clean(self) -> None:
+        """Every end is a node, and no edge is a loop or listed twice: said to the data holder before anything is spent.
+
+        The workers of the present engine look; numbers of faults come back.
+        """
+        groups = -(-len(self.ids) // _BLOCK)
+        work = GroupBy(self.files, self.columns, groups, _Keys(self), _Faults())
+        found = list(present_engine().grouped(work))
+        strangers, loops, repeats = (
+            sum(int(faults[name].sum()) for faults in found) for name in ("strangers", "loops", "repeats")
+        )
+        if strangers:
+            raise InvalidInput(f"edges: {strangers:,} rows have an end that is not in the node table; add the nodes")
+        # Either arc of an edge that is repeated is.
+        repeats = repeats // (1 + self.undirected)
+        if (loops or repeats) and not self.clean:
+            raise InvalidInput(
+                f"edges: {loops:,} self-loops and {repeats:,} repeated edges in the files; remove them, or let them "
+                "pass (--clean, clean=True)"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Keys:
+    """From some edges to a number for every arc, by its target; faults have numbers below 0, in the first group."""
+
+    parts: EdgeParts
+
+    def __call__(self, table: Any) -> Columns:
+        source, target = self.parts.ends(table)
+        strange = (source < 0) | (target < 0)
+        loops = ~strange & (source == target)
+        sources, targets = self.parts.arcs(table)
+        keys = [np.full(int(strange.sum()), -1), np.full(int(loops.sum()), -2), targets * len(self.parts.ids) + sources]
+        groups = [np.zeros(len(keys[0]) + len(keys[1]), np.int64), targets // _BLOCK]
+        return {GROUP: np.concatenate(groups), "key": np.concatenate(keys)}
+
+
+class _Faults:
+    """From the arcs of some targets to how many faults there are."""
+
+    def __call__(self, group: int, rows: Columns) -> Columns:  # noqa: ARG002
+        keys = rows["key"]
+        arcs = keys[keys >= 0]
+        counts = {
+            "strangers": (keys == -1).sum(),
+            "loops": (keys == -2).sum(),
+            "repeats": len(arcs) - len(np.unique(arcs)),
+        }
+        return {name: np.array([count]) for name, count in counts.items()}
+
+
+class ScatteredArcs(Csr):
+    """The arcs of `parts`: whoever asks for one of them is refused."""
+
+    def __init__(self, parts: EdgeParts) -> None:
+        vars(self).update(parts=parts, origin=None)
+
+    parts: EdgeParts
+
+    def _refuse(self) -> NoReturn:
+        raise Unsupported(
+            "the edges lie in Parquet files, and no process holds their arcs: use hearsay (channel counts or sums), "
+            "gap or lpgnet, or read the graph as a whole (--engine local, in_parts=False)"
+        )
+
+    @property
+    def indptr(self) -> Ids:
+        """Refused."""
+        self._refuse()
+
+    @property
+    def indices(self) -> Ids:
+        """Refused."""
+        self._refuse()
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.parts.ids)
+
+    def has_loops(self) -> bool:
+        """None that count: see `EdgeParts.arcs`."""
+        return False
+
+    def is_symmetric(self) -> bool:
+        """By construction, if edges have no direction."""
+        return self.parts.undirected
+
+    def __repr__(self) -> str:
+        return f"ScatteredArcs(num_nodes={self.num_nodes}, files={len(self.parts.files)})"

@@ -1,0 +1,1 @@
+"""Baselines, and the choice among methods: what protects nobody, or reads no edge."""

@@ -1,1 +1,0 @@
-"""What families of methods share."""

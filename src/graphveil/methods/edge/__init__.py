@@ -1,0 +1,1 @@
+"""Methods at edge level, and what several of them share."""

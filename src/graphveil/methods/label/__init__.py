@@ -1,0 +1,1 @@
+"""Methods that protect features or labels beside public edges."""

@@ -1,1 +1,0 @@
-"""What one or two methods need, and nobody else."""

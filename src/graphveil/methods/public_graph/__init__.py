@@ -1,0 +1,1 @@
+"""Methods that learn beside a public graph, and what several of them share."""

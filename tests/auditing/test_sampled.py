@@ -1,0 +1,79 @@
+"""An attacker who goes through all samples knows the exact law of an answer."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+from torch import Tensor
+
+from graphveil.auditing.sampled import exact_evidence
+from graphveil.data.sealing import Sealed
+from graphveil.mechanisms.fixed_size import FixedSize
+from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.runtime.engine import one_thread
+from graphveil_lab.court import court
+from graphveil_lab.court.sound_cases import Upheld
+
+
+class Rows:
+    """Rows that are summed, each no longer than asked for."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def clipped_sum(self, clip: float) -> Tensor:
+        return (self.rows * (clip / self.rows.norm(dim=1, keepdim=True)).clamp(max=1.0)).sum(dim=0)
+
+
+HERE, THERE = cast(Sealed, True), cast(Sealed, False)
+VALUES = {True: [0.9, 0.2, -0.4, 0.1], False: [-0.9, 0.2, -0.4, 0.1]}
+
+
+def query(present: Any, batch: Tensor) -> Rows:
+    """A number of each record that was sampled."""
+    return Rows(torch.tensor(VALUES[present])[batch][:, None])
+
+
+@pytest.mark.parametrize("answer", [-1.3, 0.0, 0.4, 2.0])
+def test_a_sample_without_replacement_is_a_mixture_over_all_samples(answer: float) -> None:
+    act = FixedSize(Gaussian(0.5, clip=1.0), 2, 4)
+    told = exact_evidence(act, HERE, THERE, query, torch.tensor([answer]))
+    density = {
+        present: np.mean([norm.pdf(answer, sum(pair), 0.5) for pair in itertools.combinations(VALUES[present], 2)])
+        for present in (True, False)
+    }
+    assert told == pytest.approx(np.log(density[True] / density[False]), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ndp-node", pytest.param("heterpoisson-node", marks=pytest.mark.slow)])
+def test_exact_evidence_is_a_likelihood_ratio(name: str) -> None:
+    """Its mean over answers of the second graph is 1, which a guess at the law would miss."""
+    (case,) = (case for case in court.cases() if case.name == name)
+    assert isinstance(case, Upheld)
+    with one_thread():
+        ratios = np.exp(case.boast(1.0).log_ratios(False, range(200)))
+    assert ratios.mean() == pytest.approx(1.0, abs=5 * ratios.std() / np.sqrt(len(ratios)))
+    assert ratios.std() < 4
+
+
+@pytest.mark.parametrize("name", ["drw-features", "ndp-node", "heterpoisson-node"])
+def test_a_plan_without_any_noise_is_told_at_once(name: str) -> None:
+    (case,) = (case for case in court.cases() if case.name == name)
+    assert isinstance(case, Upheld)
+    with one_thread():
+        scores = case.boast(0.0).play(6, seed=3)
+    assert scores.present.min() > scores.absent.max()
+
+
+def test_where_samples_are_many_nothing_is_said() -> None:
+    act = FixedSize(Gaussian(0.5, clip=1.0), 10, 50)
+    assert exact_evidence(act, HERE, THERE, query, torch.tensor([0.0])) is None
+
+
+def test_of_other_mechanisms_nothing_is_said() -> None:
+    assert exact_evidence(Gaussian(0.5), HERE, THERE, query, torch.tensor([0.0])) is None

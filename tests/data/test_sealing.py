@@ -1,0 +1,162 @@
+"""The nodes outside training: where they are open, and that they tell nothing of training nodes."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Callable
+from dataclasses import fields, replace
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import graphveil as gv
+from blocks_of import graph_of, links_of
+from communities import communities
+from graphveil.core import Adjacency, PrivateAccess
+from graphveil.data.arcs import Csr
+from graphveil.data.graph import Graph
+from graphveil.data.sealing import Outside, Public
+
+OPEN, SHUT = ("node", "features"), ("edge", "label")
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    return communities(60, seed=0)
+
+
+def outside(graph: Graph, unit: str) -> Outside:
+    return graph.seal(Adjacency.of(unit))[0].outside_training()
+
+
+def same(one: Outside, other: Outside) -> bool:
+    return (
+        np.array_equal(one.nodes, other.nodes)
+        and torch.equal(one.x, other.x)
+        and np.array_equal(links_of(one.adj), links_of(other.adj))
+    )
+
+
+@pytest.mark.parametrize("unit", OPEN)
+def test_they_are_those_that_do_not_train_with_the_arcs_among_them_and_no_labels(graph: Graph, unit: str) -> None:
+    found, nodes = outside(graph, unit), (~graph.train).nonzero().ravel()
+    assert found.nodes.tolist() == nodes.tolist()
+    assert torch.equal(found.x, graph.x[nodes])
+    assert np.array_equal(links_of(found.adj), links_of(graph.adj)[np.ix_(nodes, nodes)])
+    assert 0 < found.adj.num_arcs < graph.adj.num_arcs
+    assert {part.name for part in fields(found)} == {"nodes", "x", "adj"}
+
+
+@pytest.mark.parametrize("unit", SHUT)
+def test_they_are_shut_where_features_are_public(graph: Graph, unit: str) -> None:
+    with pytest.raises(PrivateAccess, match="node and features only"):
+        outside(graph, unit)
+
+
+def test_a_plan_without_data_has_none() -> None:
+    with pytest.raises(PrivateAccess, match="node and features only"):
+        Public.blank(9, 4, 3).outside_training()
+
+
+def other_features(graph: Graph, node: int) -> Graph:
+    x = graph.x.clone()
+    x[node] = -100 * x[node] + 1
+    return replace(graph, x=x)
+
+
+def other_label(graph: Graph, node: int) -> Graph:
+    y = graph.y.clone()
+    y[node] = (y[node] + 1) % graph.num_classes
+    return replace(graph, y=y)
+
+
+def other_links(graph: Graph, node: int) -> Graph:
+    links = links_of(graph.adj)
+    links[node] ^= True
+    links[node, node] = False
+    links[:, node] = links[node]
+    return replace(graph, adj=graph_of(links))
+
+
+@pytest.mark.parametrize("change", [other_features, other_label, other_links])
+@pytest.mark.parametrize("unit", OPEN)
+def test_nothing_of_a_training_node_is_in_them(graph: Graph, unit: str, change: Callable[[Graph, int], Graph]) -> None:
+    whole = outside(graph, unit)
+    for node in graph.train.nonzero().ravel()[::7].tolist():
+        assert same(outside(change(graph, node), unit), whole)
+
+
+@pytest.mark.parametrize("unit", OPEN)
+def test_what_changes_in_them_is_seen(graph: Graph, unit: str) -> None:
+    node = int((~graph.train).nonzero()[0])
+    for change in (other_features, other_links):
+        assert not same(outside(change(graph, node), unit), outside(graph, unit))
+
+
+@pytest.mark.parametrize("unit", OPEN)
+def test_other_arcs_of_the_same_nodes_are_not_mistaken_for_the_first(graph: Graph, unit: str) -> None:
+    """The two graphs share what was learnt from public data, and at node level arcs are not part of that."""
+    assert outside(graph, unit).adj.num_arcs
+    bare = graph.with_arcs(Csr.empty(graph.num_nodes))
+    assert outside(bare, unit).adj.num_arcs == 0
+    assert outside(graph, unit).adj.num_arcs
+
+
+@pytest.mark.parametrize("unit", OPEN)
+@pytest.mark.parametrize("trains", [True, False])
+def test_everybody_may_train_or_nobody(graph: Graph, unit: str, trains: bool) -> None:
+    none = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    found = outside(graph.with_split(none | trains, none, none, "all or none"), unit)
+    assert found.x.shape == (0 if trains else graph.num_nodes, graph.num_features)
+    assert (found.adj.num_nodes, found.adj.num_arcs) == ((0, 0) if trains else (60, graph.adj.num_arcs))
+
+
+def test_they_are_made_once_for_a_public_view(graph: Graph) -> None:
+    public, _ = graph.seal(Adjacency.of("features"))
+    assert public.outside_training() is public.outside_training()
+
+
+def test_what_is_kept_of_outsiders_is_not_found_by_a_graph_of_other_arcs() -> None:
+    """Under NODE no public part tells the two apart: x, y and arcs are all private."""
+    graph = gv.datasets.load("social", split="random", seed=0)
+    fewer = graph.with_arcs(Csr.from_edge_index(*graph.adj.edge_index().numpy()[:, :0], graph.num_nodes))
+    torch.manual_seed(0)
+    kept = []
+    for each in (graph, fewer, graph):
+        public, _ = each.seal(Adjacency.of("node"))
+        kept.append(public.cache_public("arcs", lambda public=public: public.outside_training().adj.num_arcs))
+    assert kept[0] == kept[2] > kept[1] == 0
+
+
+@pytest.mark.parametrize("unit", OPEN)
+def test_a_public_view_travels_without_the_graph_behind_it(graph: Graph, unit: str) -> None:
+    x = graph.x.clone()
+    x[graph.train] = 12345.678
+    marked = replace(graph, x=x)
+    public, _ = marked.seal(Adjacency.of(unit))
+    assert not hasattr(public.outside, "__dict__")
+    sent = pickle.dumps(public)
+    assert x[graph.train][0].numpy().tobytes() not in sent
+    there = pickle.loads(sent)
+    assert same(there.outside_training(), public.outside_training())
+    assert not there.outside.of_same_graph(public.outside)
+    assert there.outside.of_same_graph(there.outside)
+
+
+@pytest.mark.parametrize("unit", ["edge", "label"])
+def test_no_way_leads_from_what_is_public_to_the_graph(unit: str) -> None:
+    """A bound method of the graph, say, would carry private edges into every copy of the public view."""
+    public, _ = gv.datasets.load("social").seal(Adjacency.of(unit))
+    public.feature_rows()
+    seen: set[int] = set()
+    waiting: list[Any] = [public]
+    while waiting:
+        part = waiting.pop()
+        assert not isinstance(part, Graph)
+        if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
+            seen.add(id(part))
+            waiting += gc.get_referents(part)

@@ -1,0 +1,88 @@
+"""Chance is drawn by one generator, whatever the device; a want of room says what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphveil.core import Unsupported
+from graphveil.nn.sampling.splitmix import STEP, mix
+from graphveil.runtime import counter_rng, memory
+from graphveil.runtime.compute import Compute, on_device, rows_at_a_time
+from graphveil.runtime.counter_rng import Chance, mixed
+from graphveil.runtime.memory import BLOCK_SIZE, Room, _Placed, require_room, roomy
+
+CPU = torch.device("cpu")
+
+
+def drawn() -> list[Tensor]:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 3))
+    words = torch.empty(4, dtype=torch.int64).random_(-(2**63), None)
+    return [*net.parameters(), net(torch.ones(6, 5)), torch.randperm(9), words, torch.rand_like(torch.ones(3))]
+
+
+def test_what_is_drawn_inside_is_what_is_drawn_outside() -> None:
+    outside = drawn()
+    with _Placed(CPU):
+        inside = drawn()
+    assert all(map(torch.equal, outside, inside))
+
+
+def test_words_are_those_of_splitmix() -> None:
+    counters = torch.arange(-50, 50) * 0x1234567890ABCDE
+    expected = [int(mix(np.uint64(int(each) % 2**64))) for each in counters]
+    assert [int(each) % 2**64 for each in mixed(counters)] == expected
+    assert int(STEP) == counter_rng._STEP % 2**64
+
+
+def test_turns_and_streams_differ_and_come_again() -> None:
+    one = Chance(5, torch.tensor(0))
+    first = one.words(100)
+    one.turn.add_(1)
+    assert len({*first.tolist(), *one.words(100).tolist(), *one.stream(0).words(100).tolist()}) == 300
+    one.turn.sub_(1)
+    assert torch.equal(one.words(100), first)
+    assert torch.equal(mixed(torch.arange(100) * counter_rng._STEP + mixed(one.turn * counter_rng._STEP + 5)), first)
+    assert int(one.below(1000, 7).max()) == 6
+
+
+def test_rows_at_a_time_are_those_asked_for() -> None:
+    assert rows_at_a_time(100) == 100
+    with Compute(block=7).used():
+        assert rows_at_a_time(100) == 7
+    with on_device(torch.device("cuda")):
+        assert rows_at_a_time(100) == 1 << 20
+
+
+def test_a_gpu_that_is_full_names_the_block() -> None:
+    with pytest.raises(MemoryError, match=r"lower the block.*--block"), roomy():
+        raise torch.OutOfMemoryError("sizes that nobody should see")
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        (Room(100, 100, 20, BLOCK_SIZE), r"lower the block, .*--block, to 45% of what it is: 45 instead of 100 rows"),
+        (Room(0, 64, 100, "batch"), "lower batch to 16% of what it is: 10 instead of 64 rows"),
+        (Room(1001, 5, 20, BLOCK_SIZE), "take a machine with more"),
+        (Room(0, 100, 20), "take a machine with more"),
+    ],
+)
+def test_what_does_not_fit_says_what_to_lower(room: Room, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_free", lambda _: 1000)
+    with pytest.raises(Unsupported, match=f"9 nodes take .* beside the graph.*{words}"):
+        require_room(CPU, room, 9)
+    require_room(CPU, Room(1000), 9)
+
+
+def test_a_gpu_says_what_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_free", lambda _: 1000)
+    with pytest.raises(Unsupported, match=r"on the GPU beside the graph.*bfloat16.*device cpu"):
+        require_room(torch.device("cuda"), Room(2000), 9)
+
+
+def test_a_processor_has_the_memory_of_the_machine() -> None:
+    assert memory._free(CPU) > 1 << 28

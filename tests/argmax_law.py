@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.stats import laplace
 
-from graphveil.core import Floats
+from graphveil.vocabulary import Floats
 
 
 def laplace_argmax(values: Floats) -> Floats:

@@ -11,9 +11,9 @@ from neighbours import Silent, Sketch, roles
 from torch import Tensor
 
 from blocks_of import random_links
-from graphveil.core import Mechanism, Query
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
+from graphveil.vocabulary import Mechanism, Query
 
 thirds = pytest.mark.parametrize(
     "third", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]

@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import Curve, Floats
 from graphveil.mechanisms.gaussian import gaussian_delta
+from graphveil.vocabulary import Curve, Floats
 
 
 @dataclass(frozen=True)

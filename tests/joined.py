@@ -7,9 +7,9 @@ import torch
 from neighbours import Sketch
 
 from graphveil.auditing.game import Target
-from graphveil.core import Unit
 from graphveil.data.graph import Graph
 from graphveil.methods.method import Method
+from graphveil.vocabulary import Unit
 
 
 def unrelated(nodes: int = 300, seed: int = 0, degree: float = 2.0, width: int = 16) -> Graph:

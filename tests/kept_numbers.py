@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from graphveil.core import rounded
+from graphveil.codec import rounded
 from graphveil_lab.bench.kept import half_width
 
 RESULTS = Path(__file__).parents[1] / "lab" / "results"

@@ -7,7 +7,6 @@ from typing import Any
 
 import mpmath as mp
 
-from graphveil.core import Curve
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
@@ -16,6 +15,7 @@ from graphveil.mechanisms.noisy_votes import TwoLaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
+from graphveil.vocabulary import Curve
 
 DIGITS = 60
 Long = Any

@@ -12,8 +12,8 @@ from communities import communities
 from graphveil import methods
 from graphveil.auditing.attacks.membership import Scene, answers
 from graphveil.auditing.game import Target
-from graphveil.core import Unit
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Unit
 
 SAGE = methods.Sage(hidden=32, epochs=60, dropout=0.0, weight_decay=0.0, scale="none")
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 
 
 def total(shared: Tensor, seed: int) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from graphveil.core import Adjacency, Curve, Floats, Plan, Reading, Step, Unit
 from graphveil.mechanisms.gaussian import Gaussian, gaussian_delta
+from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading, Step, Unit
 
 
 def plan_of(*claims: tuple[Curve, int], unit: Unit | str = Unit.NODE, reading: Reading = Reading.SOUND) -> Plan:

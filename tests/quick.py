@@ -23,7 +23,7 @@ ONE = "one"
 METHODS = ("conformance/test_methods.py",)
 MECHANISMS = ("mechanisms/test_mechanisms.py", "mechanisms/test_curves.py", "mechanisms/test_evidence.py")
 UNIT = (
-    "test_core.py",
+    "test_checks.py",
     "data/test_graph.py",
     "nn/test_aggregate.py",
     "nn/test_clipping.py",

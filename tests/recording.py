@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, Source
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Floats, Source
 
 T = TypeVar("T")
 

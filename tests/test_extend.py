@@ -16,9 +16,9 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import InvalidInput, Overspent, Tampered, Unsupported
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Overspent, Tampered, Unsupported
 from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.ledger import Ledger
 from graphveil.release.certificate import Certificate

@@ -13,9 +13,10 @@ import fuzz_graphs
 import graphveil as gv
 from fuzz_graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
 from graphveil import plugins
-from graphveil.core import InvalidInput, Unit
+from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Unit
 
 TELLING = [
     "one node",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from graphveil.core import Reading
 from graphveil.methods.public_graph.privgnn import PrivGnn
 from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Reading
 from two_graphs import SIZES
 
 DEARER = PrivGnn(queries=50, neighbours=0, spend="noise", teacher="sage", single=True)

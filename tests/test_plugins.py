@@ -18,8 +18,8 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import planning, plugins
-from graphveil.core import Adjacency, Curve, InvalidInput, Mechanism, Plan, Reading, State, Step, Tampered, Unit
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
@@ -29,6 +29,7 @@ from graphveil.methods.method import Method
 from graphveil.nn.clipping import ExampleGradients, Vectors
 from graphveil.nn.subgraph import SubgraphGradients
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Curve, Mechanism, Plan, Reading, State, Step, Unit
 
 Install = Callable[..., Path]
 
@@ -37,7 +38,7 @@ METHODS = "[graphveil.methods]\n"
 METHOD = '''
 from dataclasses import dataclass
 import torch
-from graphveil.core import Plan, Step, Unit
+from graphveil.vocabulary import Plan, Step, Unit
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 
@@ -80,7 +81,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 class TestNamed:
     def test_a_reference_is_imported(self) -> None:
-        assert plugins.named("graphveil.core:Unit.EDGE") is Unit.EDGE
+        assert plugins.named("graphveil.vocabulary:Unit.EDGE") is Unit.EDGE
 
     @pytest.mark.parametrize("reference", ["", "gap", "a b:C", "a:", ":C", "a:b:c", "a/b:C", "../x:C", "a:1"])
     def test_what_is_no_reference(self, reference: str) -> None:
@@ -93,7 +94,7 @@ class TestNamed:
 
     def test_a_name_that_is_not_there_is_suggested(self) -> None:
         with pytest.raises(InvalidInput, match="did you mean Unit"):
-            plugins.named("graphveil.core:Unitt")
+            plugins.named("graphveil.vocabulary:Unitt")
 
     @pytest.mark.parametrize("text", ["1 / 0", "import nowhere_at_all", "import sys; sys.exit(3)", "def :"])
     def test_a_module_that_breaks_is_named_with_its_error(self, install: Install, text: str) -> None:
@@ -102,8 +103,8 @@ class TestNamed:
             plugins.named("breaking:C")
 
     def test_a_method_must_be_one(self) -> None:
-        with pytest.raises(InvalidInput, match=r"'graphveil.core:Unit' is no method.*derived from Method"):
-            plugins.method("graphveil.core:Unit")
+        with pytest.raises(InvalidInput, match=r"'graphveil.vocabulary:Unit' is no method.*derived from Method"):
+            plugins.method("graphveil.vocabulary:Unit")
         with pytest.raises(InvalidInput, match="is no method"):
             plugins.method("graphveil.methods.edge.parts.edge_method:EdgeMethod")
 

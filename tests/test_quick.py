@@ -15,7 +15,7 @@ from quick import MECHANISMS, METHODS, MOST_FILES, ONE, ROOT, UNIT, chosen, conc
         ("src/graphveil/methods/edge/gap.py", {"methods/edge/test_gap.py", *METHODS}, {"gap"}),
         ("src/graphveil/mechanisms/tally.py", {"mechanisms/test_tally.py", *MECHANISMS}, {"tally"}),
         ("src/graphveil/privacy/session.py", {"privacy/test_session.py"}, set()),
-        ("src/graphveil/core.py", {"test_core.py"}, set()),
+        ("src/graphveil/checks.py", {"test_checks.py"}, set()),
         ("tests/nn/test_mlp.py", {"nn/test_mlp.py"}, set()),
         ("tests/conformance/test_methods.py", {"conformance/test_methods.py"}, {ONE}),
         ("docs/design.md", {"test_docs.py"}, set()),

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 import graphveil as gv
 from bank import accounts, payments
 from graphveil import plugins
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Reading, Unit, Unsupported
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, Unsupported
 from graphveil.methods.method import Method
 from graphveil.planning import default_delta
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger import Ledger
+from graphveil.vocabulary import Plan, Reading, Unit
 from malformed import Attempt, malformed_graphs
 
 QUICK = gv.methods.DpSgd(steps=2)

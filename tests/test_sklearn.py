@@ -13,7 +13,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 import graphveil as gv
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Unsupported
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, Unsupported
 from graphveil.sklearn import PrivateGraphClassifier
 
 COUNT = 60

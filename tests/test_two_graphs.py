@@ -17,18 +17,19 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import plugins
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, Unsupported
 from graphveil.data import datasets
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, PublicGraph
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
 from graphveil.release.record import Stopwatch, record_of, scores
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 from graphveil_lab.bench import runner
 from graphveil_lab.bench.spec import Spec
 

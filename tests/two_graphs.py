@@ -6,11 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 from torch import Tensor
 
-from graphveil.core import Adjacency
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.nn.teachers import Known
+from graphveil.vocabulary import Adjacency
 
 NODE = Adjacency.of("node")
 SIZES = Public.blank(2500, 767, 10, num_train=2500)

@@ -23,11 +23,12 @@ from scipy.stats import binom
 
 import making
 from graphveil.auditing import bounds
-from graphveil.core import Adjacency, Curve, Floats, InvalidInput, Plan, Reading, Step
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading, Step
 
 Rng = np.random.Generator
 Draw = Callable[[Rng, int, bool], Floats]

@@ -31,7 +31,6 @@ import pyarrow.parquet as pq
 import torch
 
 import graphveil as gv
-from graphveil.core import Adjacency
 from graphveil.data.datasets.synthetic import social
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
@@ -39,6 +38,7 @@ from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy.noise import Seeded
 from graphveil.runtime.engine import Ray, using
+from graphveil.vocabulary import Adjacency
 
 KILL_AFTER = 2.0
 """Seconds after a worker began to work."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import State
+from graphveil.vocabulary import State
 
 RATES = {"facebook": 256.0, "rutgers89": 64.0}
 """`learning_rate` of each dataset, chosen on validation (lab/results/heterpoisson.json)."""

@@ -36,13 +36,13 @@ from graphveil.auditing.attacks.linkteller import LinkTeller
 from graphveil.auditing.attacks.lpa import Lpa
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
-from graphveil.core import Reading, Unit
 from graphveil.data.graph import Graph
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.release.release import Release
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
 from graphveil.tasks.class_scores import judged
+from graphveil.vocabulary import Reading, Unit
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""

@@ -19,8 +19,8 @@ import numba
 import torch
 
 import graphveil as gv
-from graphveil.core import Unit
 from graphveil.plugins import flagship
+from graphveil.vocabulary import Unit
 
 
 def seconds(graph: gv.Graph, method: gv.Method, unit: str, epsilon: float) -> float:

@@ -16,13 +16,13 @@ from collections.abc import Callable
 import numba
 import torch
 
-from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.data.datasets.synthetic import social
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.nn.aggregate import neighbour_sum
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:

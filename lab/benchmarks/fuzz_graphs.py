@@ -34,11 +34,12 @@ import torch
 
 import graphveil as gv
 from graphveil import plugins, run
-from graphveil.core import GraphveilError, InvalidInput, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.methods.method import Method
 from graphveil.runtime.progress import quiet, track
+from graphveil.vocabulary import Unit
 
 LIMIT = 20
 """Seconds that a case may take."""

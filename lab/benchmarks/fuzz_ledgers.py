@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-from graphveil.core import Adjacency, GraphveilError, Overspent, Plan, Reading, Step
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError, Overspent
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.privacy import ledger_file
 from graphveil.privacy.ledger import Ledger
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 
 PAGE = 4096
 DELTA = 1e-5

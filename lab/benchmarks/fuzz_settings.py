@@ -32,11 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import plugins
-from graphveil.core import GraphveilError, Reading, Unit, require_delta
+from graphveil.checks import require_delta
 from graphveil.data.sealing import Public
+from graphveil.errors import GraphveilError
 from graphveil.methods import Best, Gap
 from graphveil.methods.method import Method
 from graphveil.planning import Terms, planned
+from graphveil.vocabulary import Reading, Unit
 
 EPSILONS = (1e-8, 1e-5, 1e-3, 0.01, 0.1, 1.0, 10.0, 50.0, 200.0, 1000.0)
 NOISES = (1e-12, 1e-6, 1e-3, 1.0, 1e3, 1e6, 1e12, 1e300)

@@ -36,9 +36,9 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 
-from graphveil.core import GraphveilError
 from graphveil.data.graph import Graph
 from graphveil.data.tables import read_table
+from graphveil.errors import GraphveilError
 
 PATIENCE = 20
 """Seconds after which a case hangs."""

@@ -24,11 +24,11 @@ import torch
 
 import graphveil as gv
 import making
-from graphveil.core import Adjacency
 from graphveil.data.datasets.planted import planted
 from graphveil.privacy import cipher
 from graphveil.privacy.noise import Secure
 from graphveil.runtime.compute import Compute
+from graphveil.vocabulary import Adjacency
 from graphveil_lab.bench.record import Stopwatch
 
 SIZES: dict[str, dict[str, Any]] = {

@@ -31,7 +31,6 @@ import numpy as np
 import graphveil as gv
 import making
 from graphveil.auditing.bounds import Scores, finding
-from graphveil.core import Floats, Reading
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.renyi import RenyiCurve
@@ -39,6 +38,7 @@ from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
 from graphveil.nn.subgraph import start
 from graphveil.planning import Terms, planned
+from graphveil.vocabulary import Floats, Reading
 
 DATASETS = ("facebook", "twitch-de", "computers", "pubmed")
 EPSILONS = (2.0, 4.0, 8.0, 16.0)

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import torch
 
-from graphveil.core import Adjacency, GraphveilError, Overspent, Plan, Reading, Step
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError, Overspent
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.privacy.ledger import Ledger
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 from graphveil_lab.court.case import small_graph
 
 DELTA = 1e-5

@@ -34,7 +34,6 @@ from torch import Tensor
 
 import graphveil as gv
 import making
-from graphveil.core import Adjacency, Floats, Plan, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
@@ -45,6 +44,7 @@ from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, predicted
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
+from graphveil.vocabulary import Adjacency, Floats, Plan, Reading
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.99
 SETTINGS = gv.methods.Caribou(hops=2, lipschitz=0.6, alpha=1.0, beta=10.0, tau=1.0, loops=1.0, start="features")

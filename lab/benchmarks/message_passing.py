@@ -29,7 +29,6 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, Mechanism, Plan, Reading, Step
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.mechanisms.contractive import Contractive
@@ -38,6 +37,7 @@ from graphveil.methods.edge.parts.edge_method import messages
 from graphveil.nn.features import unit_rows
 from graphveil.privacy.noise import Secure
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Step
 
 STD = 4.0
 SHARES = (0.25, 0.5, 1.0)

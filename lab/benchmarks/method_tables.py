@@ -24,7 +24,7 @@ from typing import Any
 
 import floors
 from court_power import by_plan
-from graphveil.core import rounded
+from graphveil.codec import rounded
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.best_proven import LARGEST, best_proven
 from graphveil_lab.bench.kept import KeptLine

@@ -48,10 +48,10 @@ from graphveil.auditing.attacks.membership import NodeInference, answers
 from graphveil.auditing.attacks.private_nodes import PrivateNodes
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
-from graphveil.core import Reading, Unit
 from graphveil.data.graph import Graph
 from graphveil.methods.method import Method
 from graphveil.runtime.engine import Local, one_thread
+from graphveil.vocabulary import Reading, Unit
 from graphveil_lab.bench.runner import write_whole
 
 NAME = "node-attacks"

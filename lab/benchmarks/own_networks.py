@@ -36,7 +36,7 @@ from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGECon
 import graphveil as gv
 import making
 from engine import NODES, Step, seconds, stars
-from graphveil.core import plain
+from graphveil.codec import plain
 from graphveil.data.arcs import Arcs
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, arcs_of
 from graphveil.nn.sampling.heterpoisson import draws_needed, sample

@@ -39,7 +39,6 @@ from torch.nn.functional import normalize, one_hot
 
 import graphveil as gv
 import making
-from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.mechanisms.laplace import Laplace
@@ -53,6 +52,7 @@ from graphveil.nn.teachers import Known
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.runtime.engine import Local, one_thread
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 
 PRINTED: dict[str, dict[str, tuple[str, ...]]] = {

@@ -44,7 +44,6 @@ import graphveil as gv
 import making
 from edge_attacks import fill, line, share_of
 from graphveil.auditing.bounds import Scores, rank_test
-from graphveil.core import Adjacency, Floats, Reading
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
@@ -53,6 +52,7 @@ from graphveil.nn.nearest import nearest
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.runtime.engine import one_thread
+from graphveil.vocabulary import Adjacency, Floats, Reading
 from privgnn_table import LAMBDAS, PAPER, PRINTED, found_or_made, spread
 
 DELTA, CONFIDENCE = 1e-3, 0.99

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 import making
-from graphveil.core import Floats
 from graphveil.mechanisms.gaussian import gaussian_delta
+from graphveil.vocabulary import Floats
 
 DELTA = 1e-5
 MISSED = 0.05

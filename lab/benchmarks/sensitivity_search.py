@@ -24,13 +24,13 @@ import torch
 from numpy.typing import NDArray
 
 import making
-from graphveil.core import Floats, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.methods.edge.caribou import printed_move, printed_node_move
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Floats, Unit
 
 Links = NDArray[np.bool_]
 """bool [n, n]: links[i, j] is the arc j -> i."""

@@ -28,12 +28,12 @@ import torch
 import graphveil as gv
 import making
 from graphveil.auditing.game import Pair
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.low_rank import largest_pairs
 from graphveil.runtime.engine import one_thread
+from graphveil.vocabulary import Floats
 from graphveil_lab.court.cases.eclipse_vectors import EclipseVectors
 
 DATASETS = ("chameleon-undirected", "facebook", "cora", "citeseer", "pubmed")

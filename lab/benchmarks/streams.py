@@ -36,7 +36,6 @@ from scipy.stats import t as student
 
 import graphveil as gv
 import making
-from graphveil.core import Adjacency, Reading
 from graphveil.data.arcs import Arcs, Ids
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -44,6 +43,7 @@ from graphveil.privacy.noise import Secure
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession
+from graphveil.vocabulary import Adjacency, Reading
 
 DELTA = 1e-5
 Grown = Callable[[int], Graph]

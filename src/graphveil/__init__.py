@@ -16,27 +16,22 @@ if TYPE_CHECKING:
     from graphveil import methods, sklearn
     from graphveil.advice.advise import Advice, advise
     from graphveil.auditing.audit import audit
-    from graphveil.core import (
-        Adjacency,
-        GraphveilError,
-        InvalidInput,
-        MissingData,
-        MissingExtra,
-        Overspent,
-        Plan,
-        PrivateAccess,
-        Reading,
-        Step,
-        Tampered,
-        Unit,
-        Unsupported,
-    )
     from graphveil.data import datasets
     from graphveil.data.checking import check
     from graphveil.data.graph import Graph
     from graphveil.data.packed import open_packed, pack
     from graphveil.data.schema import Schema
     from graphveil.data.sealing import Public, Sealed
+    from graphveil.errors import (
+        GraphveilError,
+        InvalidInput,
+        MissingData,
+        MissingExtra,
+        Overspent,
+        PrivateAccess,
+        Tampered,
+        Unsupported,
+    )
     from graphveil.methods.method import Method
     from graphveil.nn.own_network import OwnNetwork
     from graphveil.privacy import accounting
@@ -48,6 +43,7 @@ if TYPE_CHECKING:
     from graphveil.release.verify import verify
     from graphveil.run import extend, infer, release_graph, train
     from graphveil.runtime.compute import Compute
+    from graphveil.vocabulary import Adjacency, Plan, Reading, Step, Unit
 
 # numba takes all cores whatever OMP_NUM_THREADS says, and through OpenMP raises torch's number of threads with its own.
 if re.fullmatch("[1-9][0-9]*", os.environ.get("OMP_NUM_THREADS", "")):
@@ -64,19 +60,15 @@ _HOMES = {
     "auditing.audit": ("audit",),
     "release.certificate": ("Certificate",),
     "release.release": ("Release", "load"),
-    "core": (
-        "Adjacency",
+    "vocabulary": ("Adjacency", "Plan", "Reading", "Step", "Unit"),
+    "errors": (
         "GraphveilError",
         "InvalidInput",
         "MissingData",
         "MissingExtra",
         "Overspent",
-        "Plan",
         "PrivateAccess",
-        "Reading",
-        "Step",
         "Tampered",
-        "Unit",
         "Unsupported",
     ),
     "data.checking": ("check",),
@@ -164,7 +156,7 @@ def _laboratory(name: str) -> Any:
     try:
         return importlib.import_module(f"graphveil_lab.{name}.{name}")
     except ModuleNotFoundError as error:
-        from graphveil.core import MissingExtra
+        from graphveil.errors import MissingExtra
 
         raise MissingExtra(f"gv.{name} is part of graphveil-lab; run `pip install ./lab` in a checkout") from error
 

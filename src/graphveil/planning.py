@@ -7,28 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    Described,
-    InvalidInput,
-    Plan,
-    Reading,
-    Step,
-    Tampered,
-    Unit,
-    Unsupported,
-    is_number,
-    parse,
-    plain,
-    require_delta,
-    require_positive,
-    require_printable,
-)
+from graphveil.checks import is_number, parse, require_delta, require_positive, require_printable
+from graphveil.codec import Described, plain
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
 from graphveil.runtime.distributed import agreed
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step, Unit
 
 _MOST_NOISE = 1e9
 """More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""

@@ -21,22 +21,10 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphveil.core import (
-    Adjacency,
-    Curve,
-    Described,
-    InvalidInput,
-    Mechanism,
-    Plan,
-    Reading,
-    Relation,
-    Step,
-    Tampered,
-    Unit,
-    Unsupported,
-    always_described,
-)
+from graphveil.codec import Described, always_described
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.runtime.safe_json import require_plain
+from graphveil.vocabulary import Adjacency, Curve, Mechanism, Plan, Reading, Relation, Step, Unit
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Described)

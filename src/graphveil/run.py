@@ -15,23 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    GraphveilError,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Tampered,
-    Unit,
-    Unsupported,
-    parse,
-    plain,
-)
+from graphveil.checks import parse
+from graphveil.codec import plain
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import fetched
 from graphveil.data.schema import listed
 from graphveil.data.tensors import is_pyg
+from graphveil.errors import GraphveilError, InvalidInput, Tampered, Unsupported
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.methods.method import Method
 from graphveil.planning import Planned, Terms, planned
@@ -49,6 +39,7 @@ from graphveil.runtime.progress import note
 from graphveil.runtime.safe_json import MOST_TEXT
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -14,14 +14,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from graphveil import plugins
-from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Unit, Unsupported, parse
+from graphveil.checks import parse
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import digest
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.methods.node.dpsgd import DpSgd
 from graphveil.methods.node.whisper import Whisper
 from graphveil.privacy.ledger import Ledger
 from graphveil.run import train
+from graphveil.vocabulary import UNLABELLED, Adjacency, Unit
 
 if TYPE_CHECKING:
     from graphveil.release.release import Release

@@ -12,8 +12,8 @@ import torch
 
 import graphveil as gv
 from graphveil.advice.advise import Advice, Expected, Forecast, Metric, _recommended
-from graphveil.core import InvalidInput
 from graphveil.data.datasets.synthetic import social
+from graphveil.errors import InvalidInput
 from graphveil.report import advice_picture
 
 ACCURACY = Metric.ACCURACY

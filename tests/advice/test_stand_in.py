@@ -10,11 +10,12 @@ import torch
 
 import graphveil as gv
 from graphveil.advice.stand_in import MEAN_DEGREE, Assumed, adjusted_homophily, public_facts, stand_in
-from graphveil.core import Adjacency, MissingData
 from graphveil.data import datasets
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
+from graphveil.errors import MissingData
+from graphveil.vocabulary import Adjacency
 
 LABEL, EDGE, NODE, FEATURES = (Adjacency.of(unit) for unit in ("label", "edge", "node", "features"))
 

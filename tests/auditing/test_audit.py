@@ -18,12 +18,13 @@ from graphveil.auditing.attacks.canary_edge import CanaryEdge
 from graphveil.auditing.audit import Claim
 from graphveil.auditing.game import Game, Pair
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Tampered, Unsupported
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.release.audit_result import Law
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 
 GAP = gv.methods.Gap(hidden=4, head=4, epochs=2, hops=1)
 

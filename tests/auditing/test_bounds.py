@@ -16,7 +16,7 @@ from scipy.stats import beta, binom, nct
 import auditor
 from graphveil.auditing import bounds
 from graphveil.auditing.bounds import Scores, finding
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.release.audit_result import Finding, Law
 
 DELTA = 1e-5

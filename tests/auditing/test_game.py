@@ -12,11 +12,12 @@ from neighbours import Sketch
 
 import graphveil as gv
 from graphveil.auditing.game import AllTold, Game, Pair, Witness
-from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.runtime.engine import Local, Ray, using
+from graphveil.vocabulary import Adjacency, Plan, Query, Reading
 
 EDGE = Adjacency.of("edge")
 

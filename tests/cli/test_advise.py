@@ -15,7 +15,7 @@ import graphveil as gv
 from bank import accounts, payments, written
 from graphveil.cli import advise, app
 from graphveil.cli.options import parse_epsilons
-from graphveil.core import GraphveilError
+from graphveil.errors import GraphveilError
 
 QUICK = "--method gap --epsilons 1 --seeds 1 --limit 60 --quiet"
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import InvalidInput, Tampered
+from graphveil.errors import InvalidInput, Tampered
 
 
 @pytest.fixture(scope="module")

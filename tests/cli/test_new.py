@@ -141,7 +141,7 @@ def test_without_being_installed_it_is_named(package: Path, tmp_path: Path) -> N
 def test_mistakes_are_one_sentence(package: Path) -> None:
     said = run(
         "train nowhere_at_all:X social --unit edge --epsilon 1",
-        "train --method graphveil.core:Unit social --unit edge --epsilon 1",
+        "train --method graphveil.vocabulary:Unit social --unit edge --epsilon 1",
         "train --method social --unit edge",
         "train --method",
         "train --method a:B --method c:D social --unit edge --epsilon 1",
@@ -154,7 +154,7 @@ def test_mistakes_are_one_sentence(package: Path) -> None:
     lines = [line for line in said.splitlines() if line.startswith("error")]
     assert len(lines) == 9, said
     assert "no module 'nowhere_at_all'" in lines[0]
-    assert "'graphveil.core:Unit' is no method" in lines[1]
+    assert "'graphveil.vocabulary:Unit' is no method" in lines[1]
     assert "unknown method 'social'" in lines[2]
     assert "--method takes a value" in lines[3]
     assert "--method is given twice" in lines[4]

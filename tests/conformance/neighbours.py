@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from graphveil.auditing.game import AllTold
-from graphveil.core import Adjacency, Floats, Query, Step, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
@@ -39,6 +38,7 @@ from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Floats, Query, Step, Unit
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from test_methods import with_other_private_parts
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, PrivateAccess, Unit
 from graphveil.data.graph import Graph
+from graphveil.errors import PrivateAccess
 from graphveil.methods.method import Method
+from graphveil.vocabulary import Adjacency, Unit
 
 ADJACENCIES = [Adjacency.of(unit) for unit in Unit] + [Adjacency.of("edge", undirected=False)]
 SMALL: dict[str, Any] = {"epsilons": [1.0], "seeds": 1, "limit": 24}

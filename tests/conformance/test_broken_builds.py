@@ -16,7 +16,6 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.auditing.bounds import finding
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Adjacency, Floats, Plan, Query, Reading, State, Step, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
@@ -30,6 +29,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
 from graphveil.release.audit_result import Finding
+from graphveil.vocabulary import Adjacency, Floats, Plan, Query, Reading, State, Step, Unit
 
 DELTA = 1e-5
 

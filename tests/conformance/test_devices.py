@@ -11,15 +11,16 @@ from neighbours import Sketch, adjacencies
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, Reading, Unsupported
 from graphveil.data.datasets.planted import planted
 from graphveil.data.sealing import Public
+from graphveil.errors import Unsupported
 from graphveil.mechanisms.tally import Tally, geometric
 from graphveil.methods.method import Method
 from graphveil.nn.aggregate import neighbour_counts, neighbour_sum
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.counter_rng import Chance
+from graphveil.vocabulary import Adjacency, Reading
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
 CUDA = torch.device("cuda", 0)

@@ -18,14 +18,15 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unsupported
 from graphveil.data.arcs import Csr
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.edge.parts import edge_method
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.methods.settings import Setting, settings
 from graphveil.nn.fit import Recipe
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading
 from own_modules import RowsOnly
 
 _NETWORK = {"queries": 6, "hidden": 4, "epochs": 2}

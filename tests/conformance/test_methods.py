@@ -19,9 +19,9 @@ import graphveil as gv
 import own_modules
 from graphveil import plugins
 from graphveil.auditing.game import AllTold
-from graphveil.core import Adjacency, Plan, PrivateAccess, Query, Reading, State, Unit, Unsupported
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
+from graphveil.errors import PrivateAccess, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.method import Method, PredictionReads
@@ -30,6 +30,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.record import Stopwatch, record_of
+from graphveil.vocabulary import Adjacency, Plan, Query, Reading, State, Unit
 
 REPOSITORY = Path(__file__).parents[2]
 OWN: list[Method] = [

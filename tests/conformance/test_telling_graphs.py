@@ -13,7 +13,6 @@ from test_methods import moves
 from torch import Tensor
 
 from graphveil import plugins
-from graphveil.core import Adjacency, Floats, Reading, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
@@ -23,6 +22,7 @@ from graphveil.nn.aggregate import NeighbourSums, clip_factors, clip_rows, neigh
 from graphveil.nn.low_rank import Core, flat
 from graphveil.nn.sampling import heterpoisson as sampler
 from graphveil.nn.sampling.bounded import cap_out_arcs, silence_hubs
+from graphveil.vocabulary import Adjacency, Floats, Reading, Unit
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import graphveil as gv
 from bank import accounts, payments, written
 from graphveil.cli import app
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 
 
 def messy() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphveil.core import InvalidInput
 from graphveil.data.columns import class_names, classes_of
 from graphveil.data.encoding import feature_columns
 from graphveil.data.graph import Graph
 from graphveil.data.tables import read_table
+from graphveil.errors import InvalidInput
 
 PAIR = np.array([[0, 1]])
 

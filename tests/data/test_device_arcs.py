@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.core import InvalidInput
 from graphveil.data import device_arcs
 from graphveil.data.arcs import Csr
 from graphveil.data.device_arcs import DeviceCsr, packed_on_device
+from graphveil.errors import InvalidInput
 
 
 def ends(nodes: int, share: float) -> tuple[np.ndarray, np.ndarray]:

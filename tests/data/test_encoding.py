@@ -14,11 +14,11 @@ import torch
 
 import graphveil as gv
 from bank import accounts, payments
-from graphveil.core import InvalidInput, Unsupported
 from graphveil.data.encoding import declared_column, encoded_columns, feature_columns, suggested_column
 from graphveil.data.graph import Graph
 from graphveil.data.schema import FeatureColumn, Kind
 from graphveil.data.tables import read_table
+from graphveil.errors import InvalidInput, Unsupported
 
 
 def column(values: Any) -> Any:

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 import graphveil as gv
 from graphveil.auditing.game import Pair
-from graphveil.core import Adjacency, InvalidInput, MissingExtra, PrivateAccess, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import PUBLIC_DEGREES, Public, Sealed, out_degrees
+from graphveil.errors import InvalidInput, MissingExtra, PrivateAccess
+from graphveil.vocabulary import Adjacency, Unit
 from malformed import DEFECTS, Attempt, Parts, build_csv, malformed_graphs, parts
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import cli
 from graphveil.cli import app
-from graphveil.core import Adjacency
 from graphveil.data import packed
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
+from graphveil.vocabulary import Adjacency
 from malformed import Parts, parts
 
 FILES = {"graph.json", "x.npy", "indptr.npy", "indices.npy", "y.npy", "train.npy", "val.npy", "test.npy"}

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import Adjacency, GraphveilError, InvalidInput, Unsupported
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.parts import EdgeParts
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.mechanisms import scattered, tally
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.scattered import PartMarks
@@ -32,6 +32,7 @@ from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy import noise
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.runtime.engine import Columns, GroupBy, Local, Ray, using
+from graphveil.vocabulary import Adjacency
 from pieces import DieOnce
 
 SMALL = gv.methods.Hearsay(folds=2, hidden=4, head=4)

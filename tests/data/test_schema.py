@@ -14,9 +14,9 @@ import torch
 
 import graphveil as gv
 from bank import accounts, payments
-from graphveil.core import InvalidInput, Tampered
 from graphveil.data.graph import Graph
 from graphveil.data.schema import FeatureColumn, Kind, Schema
+from graphveil.errors import InvalidInput, Tampered
 
 
 def graph(**changes: Any) -> Graph:

@@ -16,10 +16,11 @@ import torch
 import graphveil as gv
 from blocks_of import graph_of, links_of
 from communities import communities
-from graphveil.core import Adjacency, PrivateAccess
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Outside, Public
+from graphveil.errors import PrivateAccess
+from graphveil.vocabulary import Adjacency
 
 OPEN, SHUT = ("node", "features"), ("edge", "label")
 

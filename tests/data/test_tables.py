@@ -24,9 +24,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphveil as gv
-from graphveil.core import InvalidInput
 from graphveil.data import tables
 from graphveil.data.tables import read_table
+from graphveil.errors import InvalidInput
 
 CELLS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=6) | st.sampled_from(
     ["01", "1e5", "NA", "null", "", " true ", "2020-01-01", "nan", 'say "x"', "two\nlines", "a,b", "\ufeff", "'", "\r"]

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binom, hypergeom, norm
 
 import graphveil as gv
-from graphveil.core import Adjacency, Curve, Plan, Reading, Unit
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
@@ -19,6 +18,7 @@ from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, Unit
 from plans import plan_of
 
 HALF_PER_CENT = 5e-3

@@ -16,11 +16,11 @@ from scipy.stats import beta
 
 import graphveil as gv
 from communities import communities
-from graphveil.core import Adjacency, MissingData, Plan, Query, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.stored import find_root
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import MissingData
 from graphveil.mechanisms import singular_values
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
@@ -36,6 +36,7 @@ from graphveil.nn.low_rank import Core, Degrees, unflat
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Query, Reading
 
 EDGE = Adjacency.of("edge")
 

@@ -7,12 +7,12 @@ import math
 import pytest
 
 import graphveil as gv
-from graphveil.core import Adjacency, Plan, Reading
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.edge.caribou import printed_move
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Plan, Reading
 from plans import plan_of
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from gaussian_mixture import GaussianMixture
-from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, revealed_curve
@@ -19,6 +18,7 @@ from graphveil.methods.node.drw import Drw
 from graphveil.methods.node.heterpoisson import HeterPoisson
 from graphveil.methods.node.ndp import Ndp
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 from plans import plan_of
 
 NODES, RATE, STEPS = 22_470, 4096 / 22_470, 50

@@ -9,7 +9,6 @@ import pytest
 from scipy.signal import fftconvolve
 
 import graphveil as gv
-from graphveil.core import Adjacency, Floats, Plan, Reading
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
@@ -17,6 +16,7 @@ from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Floats, Plan, Reading
 from plans import plan_of
 
 HALF_PER_CENT = 5e-3

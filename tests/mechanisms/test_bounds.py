@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil.core import Contributions
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
@@ -20,6 +19,7 @@ from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Contributions
 
 NOTHING = cast(Sealed, None)
 STAR = Csr.from_edge_index(np.array([1, 2, 3]), np.array([0, 0, 0]), 4)

@@ -11,14 +11,15 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.contractive import Contractive, convergence, score_law, telling_direction
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.features import unit_rows
 from graphveil.privacy.noise import Secure, Seeded
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 EPSILONS = np.array([0.0, 0.25, 1.0, 3.0])

@@ -13,7 +13,8 @@ from scipy.integrate import quad
 
 import long_arithmetic
 from graphveil import plugins
-from graphveil.core import Curve, Described, InvalidInput, Tampered
+from graphveil.codec import Described
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
@@ -25,6 +26,7 @@ from graphveil.mechanisms.randomised_response import RandomisedResponse
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Curve
 from plans import plan_of
 
 CURVES = [one for kind in plugins.curves().values() for one in kind.specimens()]

@@ -17,7 +17,6 @@ import torch
 from scipy.special import expit
 
 from graphveil import plugins
-from graphveil.core import Floats, Mechanism, Query
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.contractive import Contractive
@@ -41,6 +40,7 @@ from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Floats, Mechanism, Query
 
 HERE, THERE = cast(Sealed, True), cast(Sealed, False)
 RUNS = 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian

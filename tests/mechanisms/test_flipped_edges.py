@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, chisquare, kstest
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, codes, ends, lit, row_starts, without
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]

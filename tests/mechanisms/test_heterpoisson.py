@@ -12,12 +12,13 @@ import torch
 from neighbours import Sketch
 
 from gaussian_mixture import GaussianMixture
-from graphveil.core import Adjacency, Curve, InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling, revealed_curve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Curve
 from plans import plan_of
 
 EPSILONS = np.concatenate([np.linspace(-6, 6, 241), [8.0, 12.0, 20.0]])

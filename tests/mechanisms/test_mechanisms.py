@@ -22,9 +22,9 @@ from scipy.stats import binom
 from torch import Tensor
 
 from graphveil import plugins
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
@@ -45,6 +45,7 @@ from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Curve, Floats, Mechanism
 
 NOTHING = cast(Sealed, None)
 some = pytest.mark.parametrize(

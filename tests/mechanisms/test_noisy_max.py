@@ -15,14 +15,15 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from argmax_law import laplace_argmax
-from graphveil.core import Floats, InvalidInput, Unsupported
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.noisy_max import _ROUNDING, LaplaceMax, NoisyMax, laplace_epsilon, onto_simplex
 from graphveil.mechanisms.noisy_votes import NoisyVotes
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 RUNS = 40_000

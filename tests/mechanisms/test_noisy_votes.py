@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from scipy.stats import chisquare, laplace
 
 from argmax_law import laplace_argmax
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
@@ -21,6 +21,7 @@ from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Floats
 from plans import plan_of
 
 NOTHING = cast(Sealed, None)

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from graphveil import plugins
-from graphveil.core import Curve, Mechanism
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.answering import Answering
@@ -45,6 +44,7 @@ from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Stream
+from graphveil.vocabulary import Curve, Mechanism
 from recording import Call, Recording, turning_point
 
 NOTHING = cast(Sealed, None)

@@ -13,11 +13,12 @@ import pytest
 from neighbours import log_chances
 from scipy.stats import chisquare
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 PAIRS = [(1, 0), (2, 0), (2, 1)]

@@ -14,13 +14,14 @@ from scipy.special import kve
 from scipy.stats import kstest
 from torch import Tensor
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 from plans import plan_of
 
 NOTHING = cast(Sealed, None)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil.core import Source
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Source
 
 ACT = StagedResponse(0.8, categories=3)
 STAGE = torch.tensor([0, 1, 1, 2])

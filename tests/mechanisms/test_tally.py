@@ -11,13 +11,14 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from graphveil.core import Floats, GraphveilError, InvalidInput
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
+from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 SOURCES = [lambda: Seeded(11), Secure]

@@ -13,12 +13,13 @@ import pytest
 import torch
 from scipy.stats import beta, chi2_contingency, chisquare, kstest, laplace
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs, absent, top_laplace
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.vocabulary import Floats
 
 NOTHING = cast(Sealed, None)
 SOURCES = [pytest.param(lambda: Seeded(11), id="seeded"), pytest.param(Secure, id="secure", marks=pytest.mark.slow)]

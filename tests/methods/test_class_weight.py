@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil import plugins
 from graphveil.cli import app
-from graphveil.core import Unit, Unsupported
+from graphveil.errors import Unsupported
 from graphveil.methods.method import Method
 from graphveil.sklearn import PrivateGraphClassifier
+from graphveil.vocabulary import Unit
 
 WEIGHTED = {name: kind for name, kind in plugins.methods().items() if "class_weight" in {f.name for f in fields(kind)}}
 

@@ -15,14 +15,15 @@ from neighbours import Sketch
 import graphveil as gv
 from coupled import graph_of, nodes_to_change, random_sketches, summed
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.method import Method
 from graphveil.methods.node.parts.subgraph_method import OwnWeights
 from graphveil.nn.own_gradients import OwnModel
 from graphveil.nn.sampling.bounded import neighbourhoods
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 from own_modules import FRIENDLY, HOSTILE, Branching, Gat, Grumpy, Hoarder, Mixer, PooledGcn, RowsOnly, SageAttention
 
 of = gv.OwnNetwork.of

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import Unsupported
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.sealing import Public
+from graphveil.errors import Unsupported
 from graphveil.methods.method import Method
 from graphveil.nn import rows
 from graphveil.privacy.ledger import Ledger

@@ -9,7 +9,7 @@ from typing import Annotated
 import pytest
 
 from graphveil import plugins
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method
 from graphveil.methods.settings import Setting, settings
 

@@ -9,10 +9,10 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from blocks_of import graph_of, random_links
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr
 from graphveil.nn import beliefs
 from graphveil.nn.beliefs import _matched, _opposite, propagate
+from graphveil.vocabulary import Floats
 
 
 def unmatched(scores: Floats, shares: Floats) -> Floats:  # noqa: ARG001

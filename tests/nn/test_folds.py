@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from graphveil.core import Adjacency
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
@@ -16,6 +15,7 @@ from graphveil.nn import fit as fitting
 from graphveil.nn.fit import MANY, Sweeps, fit_in_batches
 from graphveil.nn.folds import Folds, MlpEnsemble
 from graphveil.nn.mlp import Dropout
+from graphveil.vocabulary import Adjacency
 
 
 @pytest.fixture(scope="module")

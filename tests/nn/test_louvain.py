@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Ids
 from graphveil.nn.louvain import louvain
+from graphveil.vocabulary import Floats
 
 
 def modularity(weights: Floats, home: Ids) -> float:

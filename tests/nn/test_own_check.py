@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import InvalidInput, Unsupported
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.nn.own_check import require_alone, require_rows
 from graphveil.nn.own_network import OwnNetwork
 from own_modules import FRIENDLY, HOSTILE, Gat, LateCache, Mixer, PooledGcn, RowsOnly, SageAttention

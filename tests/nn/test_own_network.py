@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil import plugins
-from graphveil.core import InvalidInput, Tampered
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.methods.node.ndp import Ndp
 from graphveil.nn.own_network import OwnNetwork, inputs_of
 from own_modules import Gat, Mixer, PooledGcn

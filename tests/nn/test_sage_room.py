@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, relu
 from torch_geometric.nn import SAGEConv
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn import teachers
 from graphveil.nn.sage_batch import Dense, SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers

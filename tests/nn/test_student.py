@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Ids
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.nn.student import RidgeStudent, SageStudent, kept_of, ridge_logits, sage_logits
 from graphveil.nn.view import View
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy, elu, relu
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.clipping import flat
 from graphveil.nn.sampling.subgraphs import Subgraphs

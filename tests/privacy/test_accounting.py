@@ -20,8 +20,8 @@ from scipy.stats import binom
 
 import graphveil as gv
 import long_arithmetic
-from graphveil.core import Adjacency, Curve, Floats, InvalidInput, Plan, Reading, Unsupported
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
@@ -32,6 +32,7 @@ from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
 from graphveil.planning import plan_of as plan_of_method
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading
 from plans import Opaque, plan_of
 
 DELTAS = (1e-3, 1e-5, 1e-8, 1e-10)

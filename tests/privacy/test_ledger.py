@@ -19,14 +19,15 @@ from typing import Any
 import pytest
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Overspent, Plan, Reading, Relation, Unit
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS
+from graphveil.errors import InvalidInput, Overspent
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
 from graphveil.privacy import ledger as ledger_module
 from graphveil.privacy.ledger import Ledger
+from graphveil.vocabulary import Adjacency, Plan, Reading, Relation, Unit
 from plans import Opaque, plan_of
 
 DELTA = 1e-5

@@ -21,12 +21,13 @@ import fuzz_ledgers
 import graphveil as gv
 import kill_ledgers
 from fuzz_ledgers import Specimen, page, undoing
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Tampered, Unsupported
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered, Unsupported
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.privacy import accounting, ledger_file
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.ledger_file import LedgerFile
+from graphveil.vocabulary import Plan
 from plans import plan_of
 
 DELTA = 1e-5

@@ -16,9 +16,10 @@ import pytest
 import torch
 from scipy import stats
 
-from graphveil.core import Floats, GraphveilError, InvalidInput, Unsupported
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import cipher, noise
 from graphveil.privacy.noise import _GRID_BITS, Secure, Seeded, Stream, _Keystream
+from graphveil.vocabulary import Floats
 
 MANY = 200_000
 CERTAIN = 1e-6

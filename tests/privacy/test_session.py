@@ -16,21 +16,8 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    GraphveilError,
-    InvalidInput,
-    Mechanism,
-    Overspent,
-    Plan,
-    PrivateAccess,
-    Query,
-    Reading,
-    Step,
-    Unit,
-    Unsupported,
-)
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, PrivateAccess, Unsupported
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
@@ -39,6 +26,7 @@ from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Query, Reading, Step, Unit
 
 READS: dict[str, Callable[[Sealed], object]] = {
     "x": lambda sealed: sealed.x,

@@ -18,13 +18,14 @@ import torch
 
 import graphveil as gv
 from bank import accounts, payments
-from graphveil.core import InvalidInput, Reading, Tampered, Unit
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.privacy import accounting
 from graphveil.release.certificate import SCHEMA, Certificate
 from graphveil.release.release import Release, load, require_replaceable
 from graphveil.runtime.folders import MANIFEST, write_public
 from graphveil.tasks.class_scores import judged
+from graphveil.vocabulary import Reading, Unit
 
 FILES = ("release.json", "weights.safetensors", "card.txt", "manifest.json")
 

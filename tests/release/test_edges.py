@@ -16,11 +16,12 @@ import torch
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Reading, Tampered, Unit, Unsupported
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.release.edges import ReleasedEdges
+from graphveil.vocabulary import Adjacency, Reading, Unit
 
 BUDGET: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "seed": 0}
 FORMATS = ("parquet", "csv")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import InvalidInput, Unsupported
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.release import export as exporting
 from graphveil.release.export import StoredScores, TorchRelease
 

@@ -19,14 +19,15 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Tampered, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release
 from graphveil.report.run import card_page
+from graphveil.vocabulary import Adjacency
 
 HEARSAY = gv.methods.Hearsay(folds=2, hidden=4, head=4)
 SUMS = replace(HEARSAY, channel="sums")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import graphveil as gv
 from bank import accounts, payments, written
 from graphveil.cli import app
-from graphveil.core import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.release.predictions import Predictions
 
 IDS = accounts()["id"].tolist()

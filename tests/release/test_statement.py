@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import graphveil as gv
-from graphveil.core import Adjacency, Tampered, Unit
 from graphveil.data.sealing import OUTSIDERS
+from graphveil.errors import Tampered
 from graphveil.release.certificate import require_card
 from graphveil.release.statement import DIRECTION, Promise, best_guess, shares
+from graphveil.vocabulary import Adjacency, Unit
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, math.log(3), 2.0, 3.0, 4.5, 5.0, 8.0, 12.0)
 

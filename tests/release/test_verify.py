@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 import graphveil as gv
 from bank import accounts, payments
 from graphveil.cli import app
-from graphveil.core import Adjacency, InvalidInput, Reading, Tampered
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.release.certificate import SCHEMA
 from graphveil.release.release import require_replaceable
 from graphveil.runtime.folders import write_public
+from graphveil.vocabulary import Adjacency, Reading
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import Adjacency, Unit, rounded
+from graphveil.codec import rounded
 from graphveil.release.release import Release
 from graphveil.report.filings import SCHEMA, Filing, entry, filed, unprotected
+from graphveil.vocabulary import Adjacency, Unit
 
 ROOT = Path(__file__).parents[2]
 KEPT = [ROOT / "tests" / "releases" / name for name in ("dpsgd", "edges", "gap-published", "hearsay")]

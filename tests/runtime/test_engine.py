@@ -17,7 +17,7 @@ import psutil
 import pytest
 import torch
 
-from graphveil.core import InvalidInput, MissingExtra, Unsupported
+from graphveil.errors import InvalidInput, MissingExtra, Unsupported
 from graphveil.runtime import engine
 from graphveil.runtime.engine import Local, Ray, each, engine_of, using
 from pieces import files_in, refuse, total, total_but_die_once

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import graphveil as gv
-from graphveil.core import InvalidInput, Tampered
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.release.release import Release
 from graphveil.runtime import folders
 from graphveil.runtime.folders import require_apart, require_file, require_folder, write_file, write_whole

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import graphveil as gv
-from graphveil.core import MissingExtra
+from graphveil.errors import MissingExtra
 
 EVIL = "<script>alert(1)</script>"
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Unsupported
+from graphveil.errors import Unsupported
 from graphveil.nn.sampling.splitmix import STEP, mix
 from graphveil.runtime import counter_rng, memory
 from graphveil.runtime.compute import Compute, on_device, rows_at_a_time

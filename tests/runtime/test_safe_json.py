@@ -17,19 +17,8 @@ import torch
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    Curve,
-    InvalidInput,
-    Plan,
-    Reading,
-    Step,
-    Tampered,
-    Unsupported,
-    escaped,
-    require_printable,
-    timely,
-)
+from graphveil.checks import escaped, require_printable
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
@@ -37,6 +26,7 @@ from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
 from graphveil.runtime.safe_json import MOST_TEXT, plain_json, require_agreement
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, Step, timely
 
 TRICKS = [
     "\x1b[2J",

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Tampered
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.streams.journal import Journal, StreamTerms, _merged
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 PLAN = Plan(Adjacency.of("edge"), Reading.SOUND, ())
 TERMS = StreamTerms.of("run", PLAN, 1e-5, 2, True)

@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from audit_streams import audit
-from graphveil.core import Adjacency, GraphveilError, InvalidInput, Plan, PrivateAccess, Reading, Step
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
 from graphveil.mechanisms.tally import Tally
 from graphveil.privacy.noise import Secure, Seeded
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 from graphveil_lab.court.case import small_graph
 from graphveil_lab.court.stream_case import Moment, graph_of, told
 

@@ -11,16 +11,17 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, Plan, Reading, State, Unit, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import Unsupported
 from graphveil.mechanisms.exposed import exposing_plan
 from graphveil.methods.baseline.parts.exposed_gnn import expose
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.privacy.session import Session
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
 
 
 class Regression(Task):

@@ -12,11 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from graphveil.cli import app
-from graphveil.core import Adjacency, Plan, Reading, Step
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods import Gap
 from graphveil.runtime.compute import Compute
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 from graphveil_lab.bench import audits, kept, runner, table
 from graphveil_lab.bench.spec import Spec
 

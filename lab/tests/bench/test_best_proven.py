@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from graphveil.cli import app
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench.best_proven import best_proven
 from reported import row, write
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import kept
 from reported import row, write
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from graphveil.core import Unit, plain, rounded
+from graphveil.codec import plain, rounded
 from graphveil.release.audit_result import MAY_COUNT
+from graphveil.vocabulary import Unit
 from graphveil_lab.bench import audits, kept, revisions, runner, spec
 from graphveil_lab.bench.kept import REFUTED
 from graphveil_lab.bench.spec import BenchTask

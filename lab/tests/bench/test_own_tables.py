@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import runner, spec
 from graphveil_lab.bench.own_tables import OwnTables, whole
 

@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import GraphveilError, InvalidInput
+from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.engine import Local, using
 from graphveil.tasks.class_scores import judged

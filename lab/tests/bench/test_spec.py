@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from graphveil.core import InvalidInput, Reading, Unit
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Reading, Unit
 from graphveil_lab.bench import spec
 
 GOOD = """

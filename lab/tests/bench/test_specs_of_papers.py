@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphveil.core import Reading
+from graphveil.vocabulary import Reading
 from graphveil_lab.bench import spec
 
 REPOSITORY = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import runner, spec, table
 from graphveil_lab.bench.record import Elsewhere, Quality, Record, Result
 from graphveil_lab.bench.revisions import made_by

@@ -16,12 +16,13 @@ import graphveil as gv
 from graphveil import plugins
 from graphveil.auditing.bounds import Scores, rank_test
 from graphveil.cli import app
-from graphveil.core import UNLABELLED, Adjacency, InvalidInput, Plan, Reading, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.methods.edge.gap import Gap
 from graphveil.privacy import accounting
 from graphveil.runtime.engine import Local, one_thread, using
+from graphveil.vocabulary import UNLABELLED, Adjacency, Plan, Reading, Unit
 from graphveil_lab.court import court, sound_cases
 from graphveil_lab.court.case import Case
 from graphveil_lab.court.stream_case import Lifetime

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from graphveil.cli import app
-from graphveil.core import InvalidInput, rounded
+from graphveil.codec import rounded
+from graphveil.errors import InvalidInput
 from graphveil.report import Bar, card_page, demonstrate, summary
 from graphveil_lab.report.measured import rows
 from graphveil_lab.report.page import report

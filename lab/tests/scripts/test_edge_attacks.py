@@ -14,8 +14,8 @@ from edge_attacks import Cell, cells, fill, summary, tables
 from graphveil.auditing.attacks.linkteller import LinkTeller
 from graphveil.auditing.attacks.lpa import Lpa
 from graphveil.auditing.game import Target
-from graphveil.core import Unit
 from graphveil.methods.method import Method
+from graphveil.vocabulary import Unit
 
 
 def test_every_run_has_a_file_of_its_own() -> None:

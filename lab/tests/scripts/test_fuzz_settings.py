@@ -11,11 +11,13 @@ import pytest
 import graphveil as gv
 from fuzz_settings import ABSURD, EXTREME, Question, drawn, grid, hear, private
 from graphveil import plugins
-from graphveil.core import GraphveilError, InvalidInput, Step, quoted
+from graphveil.checks import quoted
 from graphveil.data.sealing import Public
+from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Step
 from plans import plan_of
 
 PLAIN = Question("gap", "edge", "sound", 1e-5, epsilon=1.0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import own_networks
-from graphveil.core import plain
+from graphveil.codec import plain
 from graphveil.runtime.folders import write_whole
 from graphveil_lab.bench import kept
 

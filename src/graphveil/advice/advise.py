@@ -15,21 +15,11 @@ import numpy as np
 
 from graphveil import plugins
 from graphveil.advice.stand_in import Assumed, adjusted_homophily, public_facts, stand_in
-from graphveil.core import (
-    Adjacency,
-    GraphveilError,
-    InvalidInput,
-    Reading,
-    Unit,
-    Unsupported,
-    parse,
-    plain,
-    quoted,
-    require_delta,
-    require_positive,
-)
+from graphveil.checks import parse, quoted, require_delta, require_positive
+from graphveil.codec import plain
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.baseline.gcn import Gcn
 from graphveil.methods.baseline.mlp import Mlp
@@ -38,6 +28,7 @@ from graphveil.planning import Terms, cautions, default_delta, plan_of, planned
 from graphveil.release.statement import even_odds
 from graphveil.run import train
 from graphveil.runtime.progress import quiet, track
+from graphveil.vocabulary import Adjacency, Reading, Unit
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 LIMIT = 2000

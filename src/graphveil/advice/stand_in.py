@@ -17,13 +17,15 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 
-from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, is_number, quoted, require_positive
+from graphveil.checks import is_number, quoted, require_positive
 from graphveil.data.arcs import Arcs, Csr, Ids
 from graphveil.data.datasets.synthetic import NOISE, TAIL
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.run import require_declared, train
+from graphveil.vocabulary import UNLABELLED, Adjacency, Floats
 
 MEAN_DEGREE = 10.0
 """Edges a node where nobody states a number and edges are private."""

@@ -17,8 +17,9 @@ import numpy as np
 from graphveil import plugins
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Canary, Game, Pair
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported, require_seed
+from graphveil.checks import require_seed
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.planning import Planned, Terms, plan_of, planned
@@ -27,6 +28,7 @@ from graphveil.release.release import Release, audited, load
 from graphveil.release.verify import require_own_plan
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.folders import require_folder
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
 _PILOT = 20
 """A twentieth of the runs is played on each graph of every candidate pair; fresh runs audit the most telling one."""

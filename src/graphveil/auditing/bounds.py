@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, gammaincinv, gammaln, ndtr, ndtri
 from scipy.stats import f, kurtosistest, rankdata, skewtest
 
-from graphveil.core import Floats, InvalidInput, parse, require_cost
+from graphveil.checks import parse, require_cost
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.release.audit_result import Finding, Law
+from graphveil.vocabulary import Floats
 
 _RATIO = 1.06
 """Sums that bound an integral from above are at most this factor too large."""

@@ -25,10 +25,11 @@ from torch import Tensor
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.sampled import exact_evidence
-from graphveil.core import UNLABELLED, Adjacency, Described, Floats, InvalidInput, Mechanism, Plan, Query, Reading, Unit
+from graphveil.codec import Described
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.methods.method import Method
 from graphveil.privacy.noise import Seeded
@@ -38,6 +39,7 @@ from graphveil.run import train
 from graphveil.runtime.engine import each, one_thread
 from graphveil.runtime.folders import write_whole
 from graphveil.runtime.progress import quiet
+from graphveil.vocabulary import UNLABELLED, Adjacency, Floats, Mechanism, Plan, Query, Reading, Unit
 
 _PIECE = 64
 """Runs of a game that one worker plays at a time."""

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Mechanism, Query
 from graphveil.data.arcs import Ids
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.nn.sampling.heterpoisson import draws_needed
+from graphveil.vocabulary import Mechanism, Query
 
 _MOST = 32
 """Samples of one graph that are gone through for every answer."""

@@ -56,7 +56,7 @@ _ANY = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def _absent(context: typer.Context) -> None:
-    from graphveil.core import MissingExtra
+    from graphveil.errors import MissingExtra
 
     raise MissingExtra(
         f"`graphveil {context.info_name}` is part of graphveil-lab; run `pip install ./lab` in a checkout of graphveil"
@@ -68,7 +68,8 @@ _add_laboratory()
 
 def main() -> None:
     """Run the command line; errors of ours are one sentence on stderr and exit code 2."""
-    from graphveil.core import GraphveilError, escaped
+    from graphveil.checks import escaped
+    from graphveil.errors import GraphveilError
     from graphveil.release.interrupted import notes
 
     try:

@@ -160,15 +160,15 @@ def attack(
 
     What comes out are statistics of the private graph, for the data holder's eyes. For a bound use `graphveil audit`.
     """
-    from graphveil import core
+    from graphveil import checks, errors, vocabulary
     from graphveil.auditing.game import Target
 
     drawn = [] if sample is None else [f"sample={sample}"]
-    attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), core.parse(core.Unit, unit, "unit")
+    attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), checks.parse(vocabulary.Unit, unit, "unit")
     if target_unit not in attacker.units:
         known = ", ".join(sorted(attacker.units))
-        raise core.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
-    made, charged = build_method(method, context.obj), core.parse(core.Reading, reading, "reading")
+        raise errors.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
+    made, charged = build_method(method, context.obj), checks.parse(vocabulary.Reading, reading, "reading")
     with progress(quiet), workers.compute().used():
         graph = graph_of(source)
         target = Target(graph, made, target_unit, **vars(budget), reading=charged, seed=seed)
@@ -187,19 +187,19 @@ def attack(
 
 def _attacker(name: str, given: list[str]) -> Inference:
     """The attack on trained models called `name`, with settings KEY=VALUE."""
-    from graphveil import core, plugins
+    from graphveil import errors, plugins
     from graphveil.auditing.game import Inference
 
     known = {key: item for key, item in plugins.attacks().items() if issubclass(item, Inference)}
     if name.lower() not in known:
-        raise core.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
+        raise errors.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
     kind = known[name.lower()]
     defaults = {item.name: item.default for item in fields(kind)}
     wanted = {}
     for word in given:
         key, _, text = word.partition("=")
         if key not in defaults:
-            raise core.InvalidInput(f"{name} has no setting {key!r}; its settings: {', '.join(defaults) or 'none'}")
+            raise errors.InvalidInput(f"{name} has no setting {key!r}; its settings: {', '.join(defaults) or 'none'}")
         wanted[key] = converted(text, type(defaults[key]), key)
     made: Inference = kind(**wanted)
     return made

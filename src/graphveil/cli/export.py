@@ -62,9 +62,9 @@ def _write_pyg(released: ReleasedEdges, nodes: Path | None, id: str, out: Path) 
     """The data as a dict of tensors and text, which torch loads without running anything."""
     import torch
 
-    from graphveil.core import InvalidInput
     from graphveil.data.columns import node_ids
     from graphveil.data.tables import read_table
+    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
 
     if out.suffix != ".pt":

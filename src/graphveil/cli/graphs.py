@@ -141,7 +141,7 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
 
 def _stated(graph: Graph, given: GraphOptions) -> Graph:
     """The graph with what the user states of it beside its tables."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     if given.every_id_present and given.population_degrees is not None:
         raise InvalidInput("give --every-id-present or --population-degrees: with every id present degrees are counted")
@@ -158,8 +158,8 @@ def _stated(graph: Graph, given: GraphOptions) -> Graph:
 
 def _degrees(given: str, graph: Graph) -> int | list[int]:
     """One number for all, or the column `degree` of a table, in the order of the graph's ids."""
-    from graphveil.core import InvalidInput
     from graphveil.data.tables import read_table
+    from graphveil.errors import InvalidInput
 
     if given.isascii() and given.isdigit():
         return int(given)

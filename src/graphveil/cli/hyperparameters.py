@@ -60,20 +60,20 @@ class UnitCommand(MethodCommand):
         """Put the flagship's name first where no name is given."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        from graphveil import core, plugins
+        from graphveil import checks, plugins, vocabulary
         from graphveil.data import datasets
 
         args = args if "--help" in args else self.method_first(args)
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
         nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
         if unit is not None and nameless and "--help" not in args:
-            args = [plugins.flagship(core.parse(core.Unit, unit[1], "unit")).name(), *args]
+            args = [plugins.flagship(checks.parse(vocabulary.Unit, unit[1], "unit")).name(), *args]
         return super().parse_args(ctx, args)
 
 
 def taken(args: list[str], option: str) -> tuple[list[str], list[str]]:
     """The other arguments, and what `option` was given, which is once at most."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     words, rest, given = iter(args), [], []
     for word in words:
@@ -119,7 +119,7 @@ def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], 
 
     options: those of the command, and whether they take a value.
     """
-    from graphveil import core
+    from graphveil import errors
 
     # What follows an option that takes a value is that value.
     words = [word for before, word in zip(["", *args], args, strict=False) if not options.get(before)]
@@ -133,10 +133,10 @@ def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], 
         flag, _, value = word.partition("=")
         if flag not in known or flag in options:
             if flag.startswith("--") and flag not in options and name is not None:
-                raise core.InvalidInput(_unknown(flag, name, known, options))
+                raise errors.InvalidInput(_unknown(flag, name, known, options))
             rest.append(word)
         elif known[flag] in given:
-            raise core.InvalidInput(f"{flag} is given twice; give it once")
+            raise errors.InvalidInput(f"{flag} is given twice; give it once")
         else:
             given[known[flag]] = value or next(left, "")
     return rest, given
@@ -174,7 +174,7 @@ def own_network(reference: str) -> OwnNetwork:
 
 
 def converted(text: str, wanted: type, key: str) -> Any:
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     try:
         if wanted is bool:

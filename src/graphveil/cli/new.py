@@ -25,7 +25,7 @@ def new_method(
     out: Annotated[Path | None, typer.Option(help="The new folder; default: graphveil-NAME.")] = None,
 ) -> None:
     """Write a package with a method that runs: the method, its page, its test and the entry point that registers it."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
 
     _require_free(name)
@@ -51,7 +51,7 @@ def rendered(name: str) -> dict[str, str]:
 def _require_free(name: str) -> None:
     """A word that can be a package and a class, and that no method has."""
     from graphveil import plugins
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     if not re.fullmatch("[a-z][a-z0-9]*", name) or keyword.iskeyword(name):
         raise InvalidInput(f"a method's name is of small letters and digits, and begins with a letter; got {name!r}")

@@ -85,7 +85,7 @@ class OnceCommand(typer.core.TyperCommand):
         # A shell that completes words asks about a line that is half typed.
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        from graphveil.core import InvalidInput
+        from graphveil.errors import InvalidInput
 
         _, _, order = self.make_parser(ctx).parse_args([*args])
         single = [
@@ -137,7 +137,7 @@ def _options(group: Any) -> list[Parameter]:
 
 def parse_epsilons(text: str) -> list[float]:
     """Numbers with commas between them."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     try:
         return [float(word) for word in text.split(",")]

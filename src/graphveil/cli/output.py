@@ -20,13 +20,13 @@ _BYTES, _WIDTH = 8, 1024
 
 def say(text: str, err: bool = False) -> None:
     """Print lines; what does not print in a name, a path or a cell is shown escaped, so that it acts on no terminal."""
-    from graphveil.core import escaped
+    from graphveil.checks import escaped
 
     typer.echo("\n".join(map(escaped, text.split("\n"))), err=err)
 
 
 def json_text(value: Any) -> str:
-    from graphveil.core import plain
+    from graphveil.codec import plain
 
     return json.dumps(plain(value), indent=2)
 
@@ -60,7 +60,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
-    from graphveil.core import escaped
+    from graphveil.checks import escaped
 
     return escaped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
@@ -84,7 +84,7 @@ def require_release(folder: Path | None, force: bool) -> None:
 
 def require_vacant(folder: Path, force: bool) -> None:
     """Nothing is in the folder, or may be replaced: a model was paid for and cannot be had again for free."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise InvalidInput(f"{folder} holds a release already, which was paid for; choose another folder, or --force")

@@ -26,7 +26,7 @@ def card(
 ) -> None:
     """Show what a release promises, as officers file it. It is checked first; what only you know is left blank."""
     import graphveil as gv
-    from graphveil.core import parse
+    from graphveil.checks import parse
     from graphveil.report.filings import Filing, filed
     from graphveil.runtime.folders import write_file
 

@@ -70,7 +70,7 @@ def _method_row(kind: type[Method]) -> dict[str, Any]:
 def _others() -> list[dict[str, Any]]:
     """A row for every method that is registered by an entry point; one that does not load says why."""
     from graphveil import plugins
-    from graphveil.core import GraphveilError
+    from graphveil.errors import GraphveilError
 
     rows = []
     for name, found in plugins.others(plugins.METHODS, plugins.methods()).items():

@@ -83,8 +83,8 @@ def account(
     as_json: AsJson = False,
 ) -> None:
     """Plan a budget without any data: the noise for an epsilon or for several, or the epsilon of a noise."""
-    from graphveil.core import InvalidInput
     from graphveil.data.sealing import Public
+    from graphveil.errors import InvalidInput
     from graphveil.planning import Terms, planned
 
     made = build_method(method, context.obj)
@@ -262,7 +262,7 @@ def release_graph(
     undirected edge is listed once. graph.json, and the Parquet file's metadata, give the number of nodes.
     """
     import graphveil as gv
-    from graphveil.core import parse
+    from graphveil.checks import parse
     from graphveil.release.edges import Format, require_writable
     from graphveil.release.interrupted import accountable
     from graphveil.runtime.folders import require_room
@@ -348,7 +348,7 @@ def extend(
 
 def _asked(path: Path, graph: Graph) -> list[str | int]:
     """Ids of nodes, one a line; rows of a graph without ids."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     try:
         lines = path.read_text().splitlines()
@@ -443,7 +443,7 @@ def _subject(loaded: Release, source: InferGraphOptions, spends: bool) -> Any:
 
 def _spent(release: Release, graph: Graph) -> str:
     """What predictions on this graph have cost it."""
-    from graphveil.core import rounded
+    from graphveil.codec import rounded
 
     spent = release.certificate
     cost = f"epsilon {rounded(spent.plan_epsilon, places=4)} at delta {spent.delta:g} of {graph.name!r}"
@@ -454,7 +454,7 @@ def _spent(release: Release, graph: Graph) -> str:
 
 def parse_threshold(text: str | None) -> tuple[str, float] | None:
     """A class and a chance, from fraud=0.2."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     if text is None:
         return None
@@ -470,7 +470,7 @@ def parse_threshold(text: str | None) -> tuple[str, float] | None:
 
 def require_known_class(chosen: tuple[str, float] | None, graph: Graph) -> None:
     """The class of a threshold is one of the graph's, said before anything is spent."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
 
     known = tuple(map(str, range(graph.num_classes))) if graph.schema is None else graph.schema.classes
     if chosen is not None and chosen[0] not in known:

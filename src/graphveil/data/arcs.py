@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.data.lineage import Descent

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from graphveil.core import Adjacency, InvalidInput, Unit, parse
+from graphveil.checks import parse
 from graphveil.data.arcs import Arcs, Ids
 from graphveil.data.columns import (
     class_names,
@@ -27,6 +27,8 @@ from graphveil.data.columns import (
 from graphveil.data.encoding import Declared, encoded_columns, feature_columns, read_declared, suggested_column
 from graphveil.data.schema import FeatureColumn, Kind, Schema, listed
 from graphveil.data.tables import Table, coded, read_table
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Adjacency, Unit
 
 UNEQUAL = 0.8
 """Share of the labels from which on the largest class is told of."""

@@ -15,9 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import ROLES, UNLABELLED, InvalidInput
 from graphveil.data.arcs import Arcs, Ids
 from graphveil.data.tables import MISSING, TEXT, Pick, Table, coded, read_table, shown
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import ROLES, UNLABELLED
 
 _NONE = (*MISSING, str(UNLABELLED))
 _PERHAPS_NONE = ("None", "NONE", "NULL", "Null", "null", "NA", "N/A", "#N/A", "n/a")

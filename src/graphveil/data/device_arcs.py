@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.data.lineage import Descent

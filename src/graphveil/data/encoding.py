@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Tampered, parse
+from graphveil.checks import parse
 from graphveil.data.arcs import Ids
 from graphveil.data.schema import FeatureColumn, Kind
 from graphveil.data.tables import MISSING, TEXT, Table, coded, is_text, shown
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.safe_json import MOST_TEXT, plain_json, read_plain
 
 MOST_CATEGORIES = 256

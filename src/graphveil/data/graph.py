@@ -14,13 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import (
-    ROLES,
-    UNLABELLED,
-    Adjacency,
-    InvalidInput,
-    require_printable,
-)
+from graphveil.checks import require_printable
 from graphveil.data.arcs import Arcs, Csr, Ids
 from graphveil.data.device_arcs import packed_on_device
 from graphveil.data.lineage import (
@@ -50,7 +44,9 @@ from graphveil.data.tensors import (
     require_networkx,
     role_mask,
 )
+from graphveil.errors import InvalidInput
 from graphveil.runtime.html import facts
+from graphveil.vocabulary import ROLES, UNLABELLED, Adjacency
 
 _NOBODY: tuple[Ids, Ids] = (np.empty(0, np.int64), np.empty(0, np.int64))
 

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
+from graphveil.errors import InvalidInput
 
 PYG_ATTRIBUTE = "graphveil_lineage"
 """Where a PyG `Data` keeps the lineage of its edges, as text."""

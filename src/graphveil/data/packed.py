@@ -24,15 +24,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import ROLES, InvalidInput, Tampered
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import from_text, handed_down, to_text
 from graphveil.data.schema import Schema
 from graphveil.data.sealing import FeatureRows
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.folders import require_only, require_room, settled, written_whole
 from graphveil.runtime.progress import track
 from graphveil.runtime.safe_json import MOST_TEXT, opened, plain_json, read_plain
+from graphveil.vocabulary import ROLES
 
 SCHEMA = 1
 """Version of the folder. Raise it when its layout changes."""

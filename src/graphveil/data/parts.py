@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from graphveil.core import InvalidInput, Unsupported
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
 
 _BLOCK = 1 << 16

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput, Tampered, parse, require_printable
+from graphveil.checks import parse, require_printable
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.safe_json import plain_json, require_agreement
 
 _SHOWN = 8

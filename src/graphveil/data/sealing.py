@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import ROLES, Adjacency, InvalidInput, PrivateAccess, Unit, Unsupported, quoted
+from graphveil.checks import quoted
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput, PrivateAccess, Unsupported
+from graphveil.vocabulary import ROLES, Adjacency, Unit
 
 if TYPE_CHECKING:
     from graphveil.data.graph import Graph

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput, require_seed
+from graphveil.checks import require_seed
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
 
 
 def first_of_each_class(y: NDArray[np.int64], num_classes: int, order: Ids, count: int) -> NDArray[np.bool_]:

@@ -27,8 +27,8 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
 
 Table = Mapping[str, Any]
 """Columns by name, all of one length; what `read_table` gives are Arrow arrays."""

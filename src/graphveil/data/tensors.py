@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import UNLABELLED, InvalidInput, MissingExtra
 from graphveil.data.arcs import Arcs, arcs_of
+from graphveil.errors import InvalidInput, MissingExtra
+from graphveil.vocabulary import UNLABELLED
 
 if TYPE_CHECKING:
     import networkx

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from graphveil.core import Mechanism, Query, SealedGraph
+from graphveil.vocabulary import Mechanism, Query, SealedGraph
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Floats, Mechanism, Query, SealedGraph, Source
 
 
 class Answering(Mechanism):

@@ -13,19 +13,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import (
-    InvalidInput,
-    Mechanism,
-    Query,
-    SealedGraph,
-    Source,
-    require_cost,
-    require_positive,
-    require_whole,
-)
+from graphveil.checks import require_cost, require_positive, require_whole
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import certain
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.aggregate import NeighbourSums, clip_rows, neighbour_sum
+from graphveil.vocabulary import Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.shared_curves import EpsilonCurve
+from graphveil.vocabulary import Curve, Floats
 
 
 @dataclass(frozen=True)

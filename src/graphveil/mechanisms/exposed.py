@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import torch
 
-from graphveil.core import Adjacency, Curve, Mechanism, Plan, Query, Reading, SealedGraph, Source, Step
 from graphveil.mechanisms.additive import certain
+from graphveil.vocabulary import Adjacency, Curve, Mechanism, Plan, Query, Reading, SealedGraph, Source, Step
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from scipy.special import gammaln
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.poisson import inner_epsilon, sampled_evidence
 from graphveil.mechanisms.shared_curves import SampledCurve
+from graphveil.vocabulary import Floats, Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

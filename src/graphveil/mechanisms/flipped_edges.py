@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
+from graphveil.checks import require_cost
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
+from graphveil.vocabulary import Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,10 +13,12 @@ import numpy as np
 from mpmath.ctx_mp import MPContext
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms import scattered
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.scattered import PartSums
+from graphveil.vocabulary import Curve, Floats, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

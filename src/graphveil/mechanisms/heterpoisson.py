@@ -22,8 +22,9 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
+from graphveil.checks import require_cost
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
@@ -31,6 +32,7 @@ from graphveil.mechanisms.shared_curves import require_rate
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.nn.sampling import heterpoisson as sampler
 from graphveil.nn.sampling.subgraphs import Subgraphs
+from graphveil.vocabulary import Curve, Floats, Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Floats, InvalidInput, Query, SealedGraph, Source
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.shared_curves import EpsilonCurve
+from graphveil.vocabulary import Floats, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Curve, Floats, InvalidInput, Source, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve, response
+from graphveil.vocabulary import Curve, Floats, Source
 
 _LARGEST = 32.0
 """Beyond this epsilon doubles draw what is needed too coarsely: nothing finite is claimed."""

@@ -11,13 +11,15 @@ import torch
 from scipy.special import log_ndtr
 from torch import Tensor
 
-from graphveil.core import Curve, Floats, InvalidInput, Source, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.answering import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import laplace_log_below, laplace_log_density
 from graphveil.mechanisms.shared_curves import EpsilonCurve
+from graphveil.vocabulary import Curve, Floats, Source
 
 _SMALLEST_SCALE = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""

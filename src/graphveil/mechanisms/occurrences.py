@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from graphveil.core import Curve, InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
+from graphveil.vocabulary import Curve
 
 
 def occurrences(population: int, affected: int, size: int) -> tuple[float, ...]:

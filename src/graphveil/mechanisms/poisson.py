@@ -19,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from graphveil.core import Curve, Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, Unsupported
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.answering import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import NoisyMax
 from graphveil.mechanisms.shared_curves import SampledCurve, require_rate
+from graphveil.vocabulary import Curve, Floats, Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,9 +9,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.randomised_response import RandomisedResponse
+from graphveil.vocabulary import Mechanism, Query, SealedGraph, Source
 
 _LARGEST = 32.0
 """Beyond this epsilon a double has too few digits for the chance of a lie: nothing finite is claimed."""

@@ -7,9 +7,10 @@ from typing import Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.vocabulary import Curve, Floats
 
 _MOST_ORDERS = 10_000
 """Each takes as many terms behind sampling. Papers try a few dozen."""

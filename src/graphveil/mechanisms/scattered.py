@@ -17,10 +17,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import GraphveilError, InvalidInput, SealedGraph
 from graphveil.data.arcs import Ids
 from graphveil.data.parts import EdgeParts, ScatteredArcs
+from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
+from graphveil.vocabulary import SealedGraph
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,9 +10,11 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
+from graphveil.checks import require_cost
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
+from graphveil.vocabulary import Floats, Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

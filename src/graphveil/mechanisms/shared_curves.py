@@ -6,7 +6,9 @@ import math
 from abc import ABC
 from dataclasses import dataclass
 
-from graphveil.core import Curve, InvalidInput, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Curve
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,16 @@ import numpy as np
 import scipy.sparse.linalg
 import torch
 
-from graphveil.core import InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost, require_whole
+from graphveil.checks import require_cost, require_whole
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.exposed import ExposedCurve
+from graphveil.vocabulary import Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from graphveil.core import Floats
     from graphveil.data.arcs import Csr
+    from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, Query, SealedGraph, Source, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import Additive, certain
+from graphveil.vocabulary import Curve, Floats, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphveil.core import Query, SealedGraph, Source
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
+from graphveil.vocabulary import Query, SealedGraph, Source
 
 
 @dataclass(frozen=True, eq=False)

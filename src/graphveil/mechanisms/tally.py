@@ -15,12 +15,14 @@ import numba
 import numpy as np
 import torch
 
-from graphveil.core import GraphveilError, InvalidInput, Query, SealedGraph, Source, Unsupported, require_cost
+from graphveil.checks import require_cost
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.mechanisms import scattered
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.scattered import PartMarks
+from graphveil.vocabulary import Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

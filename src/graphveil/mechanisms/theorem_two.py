@@ -8,8 +8,10 @@ from typing import Self
 
 import numpy as np
 
-from graphveil.core import Curve, Floats, InvalidInput, require_cost
+from graphveil.checks import require_cost
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.shared_curves import require_rate
+from graphveil.vocabulary import Curve, Floats
 
 
 @dataclass(frozen=True)

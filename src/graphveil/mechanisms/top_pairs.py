@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from graphveil.core import Floats, InvalidInput, Mechanism, Query, SealedGraph, Source, require_cost
+from graphveil.checks import require_cost
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import codes, ends, row_starts, told_pairs
+from graphveil.vocabulary import Floats, Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import State
 from graphveil.data.arcs import Csr
 from graphveil.methods.network import Network
 from graphveil.nn.aggregate import Operator
@@ -18,6 +17,7 @@ from graphveil.nn.fit import Part, Recipe, fit
 from graphveil.nn.gnn import Stack
 from graphveil.nn.mlp import restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import State
 
 
 @dataclass(frozen=True)

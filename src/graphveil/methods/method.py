@@ -14,23 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor, nn
 
-from graphveil.core import (
-    Adjacency,
-    Described,
-    GraphveilError,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Unit,
-    Unsupported,
-    is_number,
-    quoted,
-)
+from graphveil.checks import is_number, quoted
+from graphveil.codec import Described
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.runtime.memory import Room
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
 
 if TYPE_CHECKING:
     from graphveil.data.arcs import Csr

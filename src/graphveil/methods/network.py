@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from graphveil.core import LATER, InvalidInput, parse, require_positive, require_whole
+from graphveil.checks import parse, require_positive, require_whole
+from graphveil.codec import LATER
+from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method
 from graphveil.nn.features import Scale
 from graphveil.nn.fit import ClassWeight

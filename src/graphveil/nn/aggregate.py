@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.device_arcs import blocks_of
 from graphveil.nn.rows import blocks
 from graphveil.runtime.kernels import kernels
+from graphveil.vocabulary import Floats
 
 _ONES: Floats = np.empty(0)
 """No weights, no factors."""

@@ -9,10 +9,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import State
 from graphveil.data.sealing import Public
 from graphveil.nn.features import unit_rows
 from graphveil.nn.folds import Folds, cross_fitted
+from graphveil.vocabulary import State
 
 _POWER = 0.5
 """Columns are singular vectors times this power of their values: 0 whitens, 1 keeps the features' own weights."""

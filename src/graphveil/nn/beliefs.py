@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr, Ids
+from graphveil.vocabulary import Floats
 
 _SMALLEST_CHANCE = 1e-9
 """A message never rules a class out: ratios are estimates."""

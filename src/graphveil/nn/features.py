@@ -8,8 +8,10 @@ from enum import StrEnum
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, State, parse
+from graphveil.checks import parse
+from graphveil.errors import InvalidInput
 from graphveil.nn.rows import Mapped, Rows, column_deviations, column_means, deviation
+from graphveil.vocabulary import State
 
 
 class Scale(StrEnum):

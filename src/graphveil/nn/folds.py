@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
-from graphveil.core import State
 from graphveil.data.sealing import Public
 from graphveil.nn.fit import MANY, VAST, ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 from graphveil.nn.rows import WHOLE, Rows, in_blocks
 from graphveil.runtime.counter_rng import Chance
+from graphveil.vocabulary import State
 
 
 class MlpEnsemble(nn.Module):

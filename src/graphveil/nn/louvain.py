@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Ids
+from graphveil.vocabulary import Floats
 
 _SWEEPS = 100
 """Rounds in which single nodes move, at most, on one level."""

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import State
 from graphveil.nn.features import Scaling
 from graphveil.nn.rows import Rows, in_blocks
 from graphveil.runtime.counter_rng import Chance
+from graphveil.vocabulary import State
 
 
 class Dropout(nn.Module):

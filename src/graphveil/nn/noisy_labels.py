@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import State
 from graphveil.nn.fit import VAST
 from graphveil.nn.mlp import Dropout
 from graphveil.nn.rows import Rows, blocks, in_blocks, many
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import State
 
 _FOLDS = 4
 _HIDDEN = 128

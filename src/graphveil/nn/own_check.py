@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from graphveil.core import InvalidInput, Unsupported
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.nn.own_gradients import OwnModel
 from graphveil.nn.own_network import Make, OwnNetwork, arguments, trainable
 

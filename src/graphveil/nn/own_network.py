@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from graphveil.core import Described, InvalidInput, quoted, require_printable
+from graphveil.checks import quoted, require_printable
+from graphveil.codec import Described
+from graphveil.errors import InvalidInput
 
 Setting = int | float | str | bool
 Make = Callable[..., nn.Module]

@@ -22,10 +22,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.bits import BLOCK, Bits, packed, product
 from graphveil.nn.sampling.splitmix import STEP, mix
+from graphveil.vocabulary import Floats
 
 Array = NDArray[np.float32]
 

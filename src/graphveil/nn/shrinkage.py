@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from graphveil.core import Floats
+from graphveil.vocabulary import Floats
 
 
 def shrunk_weights(sums: Tensor, gram: Tensor, noise: float) -> Tensor:

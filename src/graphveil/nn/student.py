@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import InvalidInput, State
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import State
 
 
 def kept_of(strength: float, classes: int) -> float:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu, pad, relu
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.sampling.subgraphs import Subgraphs
 

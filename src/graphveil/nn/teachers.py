@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, require_positive
+from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, TeacherStart
 from graphveil.nn.view import View
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.core import Floats, State
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
 from graphveil.nn.features import Scale, Scaling, unit_rows
+from graphveil.vocabulary import Floats, State
 
 _HOPS = 2
 _RIDGE = 0.3

@@ -22,16 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphveil.core import (
-    Curve,
-    Floats,
-    Plan,
-    Unsupported,
-    require_cost,
-    require_delta,
-    require_positive,
-)
+from graphveil.checks import require_cost, require_delta, require_positive
+from graphveil.errors import Unsupported
 from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_bounds, gaussian_delta
+from graphveil.vocabulary import Curve, Floats, Plan
 
 _ORDERS: Floats = np.unique(np.concatenate([np.arange(2, 64), np.geomspace(64, 1024, 32).round()]))
 _PRECISION = 1e-3

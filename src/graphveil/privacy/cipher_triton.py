@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 
 _GROUPS = 128
 """Blocks of the cipher that one program makes side by side."""

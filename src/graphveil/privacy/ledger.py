@@ -20,25 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    GraphveilError,
-    InvalidInput,
-    Overspent,
-    Plan,
-    Reading,
-    Relation,
-    Tampered,
-    Unit,
-    require_delta,
-    require_positive,
-    rounded,
-)
+from graphveil.checks import require_delta, require_positive
+from graphveil.codec import rounded
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
 from graphveil.runtime.html import listing
+from graphveil.vocabulary import Adjacency, Plan, Reading, Relation, Unit
 
 _TURNS = 4
 """So often a total is computed outside the write lock. If others write each time, it is computed within."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphveil.core import GraphveilError, InvalidInput, Tampered, Unsupported
+from graphveil.errors import GraphveilError, InvalidInput, Tampered, Unsupported
 
 VERSION = 2
 """Of the tables below. The first version had no checksums; it is read, and rewritten when it is next written to."""

@@ -20,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Floats, GraphveilError, InvalidInput, Source, Unsupported
+from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import cipher, elementary
 from graphveil.runtime.distributed import crew, sent
 from graphveil.runtime.kernels import kernels
+from graphveil.vocabulary import Floats, Source
 
 _GRID_BITS = 26
 """The secure grid is this many binary digits finer than the noise."""

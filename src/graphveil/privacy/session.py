@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from graphveil import plugins
-from graphveil.core import GraphveilError, InvalidInput, Overspent, Plan, Query, Unsupported
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import GraphveilError, InvalidInput, Overspent, Unsupported
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy.noise import Stream
+from graphveil.vocabulary import Plan, Query
 
 T = TypeVar("T")
 

@@ -8,7 +8,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
-from graphveil.core import InvalidInput, parse, plain, require_cost, rounded
+from graphveil.checks import parse, require_cost
+from graphveil.codec import plain, rounded
+from graphveil.errors import InvalidInput
 
 
 class Law(StrEnum):

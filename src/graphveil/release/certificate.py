@@ -11,23 +11,11 @@ from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
 from graphveil import plugins
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Mechanism,
-    Plan,
-    Reading,
-    Step,
-    Tampered,
-    Unit,
-    Unsupported,
-    plain,
-    require_delta,
-    rounded,
-    timely,
-)
+from graphveil.checks import require_delta
+from graphveil.codec import plain, rounded
 from graphveil.data.graph import Graph
 from graphveil.data.schema import Schema
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.method import Method
 from graphveil.planning import cautions, unproven
@@ -37,6 +25,7 @@ from graphveil.release.statement import DIRECTION, Promise, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_schema
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Step, Unit, timely
 
 SCHEMA = 5
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""

@@ -18,14 +18,16 @@ import torch
 from torch import Tensor
 
 from graphveil import plugins
-from graphveil.core import InvalidInput, MissingExtra, Tampered, Unit, parse, timely
+from graphveil.checks import parse
 from graphveil.data.arcs import Csr, arcs_of
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, names_digest, to_text
+from graphveil.errors import InvalidInput, MissingExtra, Tampered
 from graphveil.methods.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_fits
+from graphveil.vocabulary import Unit, timely
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

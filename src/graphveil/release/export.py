@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import GraphveilError, InvalidInput, MissingExtra, State, Unsupported
 from graphveil.data.arcs import Csr
+from graphveil.errors import GraphveilError, InvalidInput, MissingExtra, Unsupported
 from graphveil.methods.method import PredictionReads
 from graphveil.runtime.folders import write_file
+from graphveil.vocabulary import State
 
 if TYPE_CHECKING:
     from graphveil.release.release import Release

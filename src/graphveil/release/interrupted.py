@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from graphveil.core import GraphveilError, InvalidInput, escaped
+from graphveil.checks import escaped
+from graphveil.errors import GraphveilError, InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.release.certificate import Certificate

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from graphveil.core import MissingExtra
+from graphveil.errors import MissingExtra
 
 if TYPE_CHECKING:
     import pandas

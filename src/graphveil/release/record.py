@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import torch
 
-from graphveil.core import Unit
 from graphveil.data.graph import Graph
 from graphveil.release.certificate import Certificate
 from graphveil.release.release import Release
 from graphveil.release.serving import scoring_graph
+from graphveil.vocabulary import Unit
 
 SCHEMA = 1
 """Version of a record."""

@@ -22,24 +22,13 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from graphveil import plugins
-from graphveil.core import (
-    ROLES,
-    InvalidInput,
-    MissingExtra,
-    Plan,
-    State,
-    Tampered,
-    Unsupported,
-    is_number,
-    parse,
-    quoted,
-    rounded,
-    timely,
-)
+from graphveil.checks import is_number, parse, quoted
+from graphveil.codec import rounded
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import names_digest
 from graphveil.data.schema import Schema, listed
+from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.methods.method import Method, from_file
 from graphveil.nn.own_network import Make, OwnNetwork
 from graphveil.release import serving
@@ -51,6 +40,7 @@ from graphveil.runtime.folders import CARD, MANIFEST, Body, read_public, require
 from graphveil.runtime.html import facts
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement
 from graphveil.tasks.task import Threshold
+from graphveil.vocabulary import ROLES, Plan, State, timely
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, State, Unsupported
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.data.lineage import names_digest
 from graphveil.data.schema import Schema
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.release.certificate import Certificate
+from graphveil.vocabulary import State
 
 _BLOCK = 1 << 16
 """Nodes that are scored at a time, so that copies of their features stay small."""

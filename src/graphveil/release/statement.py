@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphveil.core import Adjacency, Unit
 from graphveil.data.sealing import OUTSIDERS
+from graphveil.vocabulary import Adjacency, Unit
 
 _SMALLEST = 1e-4
 """A share in percent below which the other one is called 100."""

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from graphveil import plugins
-from graphveil.core import InvalidInput, Reading, Tampered
 from graphveil.data.arcs import arcs_of
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.methods.method import Method
 from graphveil.planning import plan_of
@@ -22,6 +22,7 @@ from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, has_code, load, no_more_weights_than, require_assumed
 from graphveil.runtime.folders import settled
 from graphveil.runtime.safe_json import plain_json
+from graphveil.vocabulary import Reading
 
 _MOST_USES = 1000
 """Releases of one trial at most; methods that serve other graphs ask as often as they have hops."""

@@ -11,7 +11,7 @@ import math
 from enum import StrEnum
 from typing import Any
 
-from graphveil.core import Adjacency, Reading, Unit, plain, rounded
+from graphveil.codec import plain, rounded
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.method import Method
 from graphveil.release.certificate import Certificate, Guarantee
@@ -19,6 +19,7 @@ from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
 from graphveil.release.statement import even_odds
 from graphveil.report.run import card_page
+from graphveil.vocabulary import Adjacency, Reading, Unit
 
 SCHEMA = 1
 """Version of the entry: docs/filings/registry.schema.json."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphveil.core import Unit, rounded
+from graphveil.codec import rounded
 from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
@@ -18,6 +18,7 @@ from graphveil.report.tables import epsilon as short
 from graphveil.report.templates import amount, render
 from graphveil.runtime.folders import write_file
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import Unit
 
 _TYPICAL = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Epsilons that a release's own is shown among."""

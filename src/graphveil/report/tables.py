@@ -10,7 +10,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from graphveil.core import rounded
+from graphveil.codec import rounded
 
 _WRITTEN = 100
 """Rows that are written out, and are there without a script; those beyond are packed."""

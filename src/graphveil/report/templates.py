@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from graphveil.core import rounded
+from graphveil.codec import rounded
 from graphveil.report.tables import percent
 
 

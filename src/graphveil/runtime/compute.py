@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.core import InvalidInput, Unsupported, quoted
+from graphveil.checks import quoted
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.runtime.engine import engine_of, limited_threads, require_engine, using
 
 DEVICES = ("auto", "cpu", "cuda")

@@ -28,7 +28,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from graphveil.core import Contributions, Floats, GraphveilError, InvalidInput
+from graphveil.errors import GraphveilError, InvalidInput
+from graphveil.vocabulary import Contributions, Floats
 
 T = TypeVar("T")
 

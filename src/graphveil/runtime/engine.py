@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput, MissingExtra, Unsupported
+from graphveil.errors import InvalidInput, MissingExtra, Unsupported
 from graphveil.runtime.progress import quiet, track
 
 S = TypeVar("S")

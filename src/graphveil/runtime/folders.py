@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from graphveil.core import InvalidInput, Tampered
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.safe_json import MOST_TEXT, most_bytes, parse_json, read_plain
 
 MANIFEST = "manifest.json"

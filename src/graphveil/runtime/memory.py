@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from graphveil.core import Unsupported
+from graphveil.errors import Unsupported
 from graphveil.runtime.compute import on_device, rows_at_a_time
 
 _MADE = {

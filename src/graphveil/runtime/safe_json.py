@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from graphveil.core import InvalidInput, Tampered, require_printable
+from graphveil.checks import require_printable
+from graphveil.errors import InvalidInput, Tampered
 
 MOST_TEXT = 4 << 20
 """Bytes of a JSON file or a card at most. Those of the largest plan we know take a fortieth."""

@@ -31,10 +31,12 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 from torch import Tensor
 
-from graphveil.core import InvalidInput, Plan, Tampered, quoted
+from graphveil.checks import quoted
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput, Tampered
 from graphveil.privacy.ledger_file import require_one_machine
 from graphveil.runtime.folders import require_apart, require_folder, write_file, write_whole
+from graphveil.vocabulary import Plan
 
 VERSION = 1
 """Of the folder."""

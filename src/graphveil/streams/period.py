@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import GraphveilError, InvalidInput, Plan, PrivateAccess, Query, SealedGraph, quoted
+from graphveil.checks import quoted
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
 from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.privacy.noise import Stream
 from graphveil.privacy.session import Session
 from graphveil.streams.journal import Evidence, Journal, StreamTerms
+from graphveil.vocabulary import Plan, Query, SealedGraph
 
 REFRESHES = ("doubling", "all", "new", "none")
 """Rules for which rows are refreshed. None of them looks at edges."""

@@ -10,9 +10,10 @@ import pytest
 from graphveil import methods
 from graphveil.auditing.attacks.asked_nodes import AskedNodes, who_was_asked
 from graphveil.auditing.game import Target
-from graphveil.core import Unit, Unsupported
+from graphveil.errors import Unsupported
 from graphveil.methods.public_graph import pate, privgnn
 from graphveil.methods.public_graph.parts import teacher_student as taught
+from graphveil.vocabulary import Unit
 from memorised import SAGE, strangers
 
 STUDENT = {"queries": 100, "student": "sage", "hidden": 32, "epochs": 100, "dropout": 0.0}

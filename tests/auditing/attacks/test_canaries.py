@@ -14,9 +14,9 @@ import graphveil as gv
 from graphveil import plugins
 from graphveil.auditing.bounds import finding
 from graphveil.auditing.game import Canary, Game, Pair
-from graphveil.core import Adjacency, Reading, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Adjacency, Reading, Unit
 
 CASES = [
     pytest.param(kind(), Adjacency.of(unit, undirected), id=f"{name}-{unit}-{undirected}")

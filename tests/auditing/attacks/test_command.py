@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from graphveil import cli
-from graphveil.core import GraphveilError
+from graphveil.errors import GraphveilError
 from joined import unrelated
 
 

@@ -10,7 +10,8 @@ from communities import communities
 from graphveil import methods
 from graphveil.auditing.attacks.feature_similarity import FeatureSimilarity
 from graphveil.auditing.game import Target
-from graphveil.core import InvalidInput, Unit
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Unit
 from joined import attacked
 
 CHANCE = 3 * (601 / (12 * 300 * 300)) ** 0.5

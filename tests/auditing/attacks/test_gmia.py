@@ -14,7 +14,8 @@ from graphveil.auditing.attacks.features_alone import FeaturesAlone
 from graphveil.auditing.attacks.gmia import Gmia, shadow_parts
 from graphveil.auditing.attacks.membership import Scene, answers, confidence, part, shadow_judge
 from graphveil.auditing.game import Target
-from graphveil.core import InvalidInput, Unit
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Unit
 from memorised import heart, never_seen
 
 

@@ -12,11 +12,11 @@ from gradient_canary import Insertion, accuracy, audited
 from graphveil.auditing.attacks.gradient_canary import GradientCanary, projected
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Game, Pair, everything
-from graphveil.core import Adjacency, Reading
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.sml import Sml
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Adjacency, Reading
 
 NODE = Adjacency.of("node")
 

@@ -11,8 +11,9 @@ import torch
 from graphveil import methods, plugins
 from graphveil.auditing.attacks.linkteller import Interface, LinkTeller, _server
 from graphveil.auditing.game import Target
-from graphveil.core import InvalidInput, Unit, Unsupported
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method
+from graphveil.vocabulary import Unit
 from joined import attacked, unrelated
 
 STACKS = [methods.Gcn(epochs=60), methods.Sage(epochs=60), methods.Gin(epochs=60, hidden=16)]

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from graphveil.auditing.attacks.lira import Lira, likelihood_ratio
 from graphveil.auditing.attacks.membership import Scene
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.runtime.engine import Local, using
 from memorised import heart, never_seen
 

@@ -9,7 +9,7 @@ from scipy.spatial import distance as reference
 
 from graphveil import methods
 from graphveil.auditing.attacks.lpa import Distance, Lpa, distances
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from joined import attacked
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from communities import communities
 from graphveil.auditing.attacks.lpa import Lpa
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 
 @pytest.mark.parametrize("natural", [False, True])

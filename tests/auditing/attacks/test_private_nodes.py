@@ -13,7 +13,8 @@ from graphveil.auditing.attacks.confidence import Confidence
 from graphveil.auditing.attacks.membership import answers
 from graphveil.auditing.attacks.private_nodes import PrivateNodes, side_by_side
 from graphveil.auditing.game import Target
-from graphveil.core import InvalidInput, Unit
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Unit
 from memorised import SAGE, strangers
 
 CHANCE = 4 * (161 / (12 * 80 * 80)) ** 0.5

@@ -10,10 +10,10 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.auditing.attacks.told_label import ToldLabel
 from graphveil.auditing.game import Game
-from graphveil.core import Adjacency, Mechanism, Query, Reading
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.vocabulary import Adjacency, Mechanism, Query, Reading
 
 
 @pytest.fixture(scope="module")

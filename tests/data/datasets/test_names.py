@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
-from graphveil.core import InvalidInput
 from graphveil.data import datasets
 from graphveil.data.datasets.source import DRAWN, TWO_GRAPHS, SplitName, drawn
+from graphveil.errors import InvalidInput
 
 
 def test_no_name_is_lost() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphveil.core import InvalidInput
 from graphveil.data.datasets import planted as module
 from graphveil.data.datasets.planted import planted
+from graphveil.errors import InvalidInput
 
 
 def test_it_has_what_was_asked_for() -> None:

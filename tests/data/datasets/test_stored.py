@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.core import InvalidInput, MissingData, Unsupported
 from graphveil.data import datasets
 from graphveil.data.datasets import stored
 from graphveil.data.datasets.source import Generated
 from graphveil.data.datasets.stored import find_root
+from graphveil.errors import InvalidInput, MissingData, Unsupported
 
 # Name, features, classes, and arcs as PyG counts them with the self-loops it keeps.
 COUNTS = {

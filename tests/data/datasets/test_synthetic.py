@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil.core import InvalidInput
 from graphveil.data import datasets
 from graphveil.data.datasets.chains import chains
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 
 def kept_in_class(graph: Graph) -> float:

@@ -14,17 +14,18 @@ from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_sel
 import graphveil as gv
 import selection
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Reading, State, Tampered, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
 from graphveil.methods.method import Method
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Reading, State
 from graphveil_lab.report.cards import cards
 
 QUICK = Gap(hidden=8, head=8, epochs=5)

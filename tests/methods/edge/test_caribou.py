@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Reading, Unsupported
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.edge.caribou import Caribou, printed_move, printed_node_move
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Reading
 from sensitivity_search import (
     SETTINGS,
     Pair,

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import Adjacency, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -18,6 +17,7 @@ from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.methods.edge.dpdgc import Dpdgc, residuals
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Reading
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,16 @@ from neighbours import Sketch
 
 import graphveil as gv
 from communities import communities
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.singular_values import SingularValues, leading
 from graphveil.methods.edge.eclipse import Eclipse, approximate
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 EDGE = Adjacency.of("edge")
 PRINTED = Eclipse(basis="singular", use="graph", rank=4, hidden=8, epochs=5)

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import Adjacency, Reading
 from graphveil.data import datasets
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -21,6 +20,7 @@ from graphveil.nn.jumping import beliefs
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Reading
 
 AUTHORS = Gap(hops=2, embedding=16, jumping=True)
 """The architecture of GAP's authors."""

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.data.datasets.block_models import BlockModel
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve
@@ -27,6 +27,7 @@ from graphveil.methods.edge.parts import counts
 from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.nn import rows
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 SMALL = Hearsay(folds=3, hidden=8, head=8)
 

@@ -16,7 +16,6 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, Query, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -28,6 +27,7 @@ from graphveil.methods.edge.parts.counts import cluster_degrees, log_counts
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading
 from serving import served_elsewhere
 
 SMALL = LpgNet(hidden=8, head=8, epochs=3)

@@ -16,16 +16,17 @@ from neighbours import Probe, Sketch
 import graphveil as gv
 from communities import communities
 from coupled import every_small_sketch
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.settling import Settling
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.edge.privgraph import PrivGraph, measured, super_edges
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 SMALL = PrivGraph(hidden=8, epochs=5)
 PAPER = replace(SMALL, communities="louvain", move_share=1 / 3, group=4)

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import Adjacency, Query, Reading
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
@@ -20,6 +19,7 @@ from graphveil.methods.edge.gap import Gap
 from graphveil.methods.edge.progap import ProGap
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading
 from serving import served_elsewhere
 
 SMALL = ProGap(stages=2, hidden=8, epochs=3)

@@ -14,16 +14,17 @@ from neighbours import Probe, Sketch, neighbour
 import graphveil as gv
 from communities import communities
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.edge.sage_rr import SageRr
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
 QUICK = SageRr(hidden=8, epochs=5)
 

@@ -12,16 +12,17 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Query, Reading
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.methods.label.lp2st import Lp2st, likely_right
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading
 
 LABEL = Adjacency.of("label")
 SMALL = Lp2st(hidden=16, epochs=20, learning_rate=0.02)

@@ -13,16 +13,17 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Query, Reading
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.methods.label.lpgnn import Lpgnn, Span
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading
 
 FEATURES = Adjacency.of("features")
 SMALL = Lpgnn(hidden=8, epochs=20, feature_hops=2)

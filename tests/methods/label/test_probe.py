@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, PrivateAccess, Query, Reading, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.errors import InvalidInput, PrivateAccess
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.methods.label.probe import Probe, _class_sums, _Known
@@ -24,6 +24,7 @@ from graphveil.nn.coordinates import Frame
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading, Unit
 
 UNITS = ("label", "features")
 

@@ -10,11 +10,12 @@ import torch
 from torch_geometric.data import Data
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Reading, Unsupported
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods.node.dpsgd import DpSgd
+from graphveil.vocabulary import Adjacency, Reading
 
 METHODS = [
     DpSgd(steps=3),

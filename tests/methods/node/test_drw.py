@@ -13,9 +13,9 @@ from neighbours import Sketch
 
 import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed, thirds
-from graphveil.core import Adjacency, InvalidInput, Overspent, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Overspent
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.node.drw import Drw
 from graphveil.nn.sampling.walks import least_subgraphs
@@ -23,6 +23,7 @@ from graphveil.nn.subgraph import start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Reading
 
 FEATURES = Adjacency.of("features")
 SMALL = Drw(hidden=2, steps=4, batch=2, clip=1e-2)

@@ -17,10 +17,10 @@ import graphveil as gv
 from blocks_of import all_links
 from coupled import dressed, every_small_sketch, graph_of, nodes_to_change, random_sketches, thirds
 from graphveil.auditing.game import Pair
-from graphveil.core import Adjacency, InvalidInput, Query, Reading, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import PUBLIC_DEGREES, Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling as Act
@@ -36,6 +36,7 @@ from graphveil.nn.subgraph import SubgraphGradients, gradients, start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Query, Reading
 
 NODE = Adjacency.of("node")
 GCN = HeterPoisson(network="gcn", hidden=2, multiplier=2.0, clip=1e-2)

@@ -15,8 +15,8 @@ from scipy.stats import hypergeom
 
 import graphveil as gv
 from coupled import every_small_sketch, graph_of, nodes_to_change, random_sketches, summed, thirds
-from graphveil.core import Adjacency, InvalidInput, Reading, Unit
 from graphveil.data.sealing import PUBLIC_DEGREES, Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.occurrences import occurrence_curve, occurrences
@@ -27,6 +27,7 @@ from graphveil.nn.subgraph import start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Reading, Unit
 from plans import plan_of
 
 SMALL = Ndp(hidden=2, steps=2, batch=3, cap=2, clip=1e-2)

@@ -13,14 +13,15 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import plugins
-from graphveil.core import Adjacency, InvalidInput, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.methods.node.dpsgd import DpSgd
 from graphveil.methods.node.heterpoisson import HeterPoisson
 from graphveil.methods.node.paircounts import PairCounts, _Counts, _pairs
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Reading
 
 NODE = Adjacency.of("node")
 

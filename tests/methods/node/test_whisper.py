@@ -14,16 +14,17 @@ import torch
 from torch_geometric.data import Data
 
 import graphveil as gv
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Relation
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.block_models import BlockModel
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.node.parts.heard import counted
 from graphveil.methods.node.parts.spread import ToldLabels, links_to_outsiders, single_votes, spread_votes
 from graphveil.methods.node.whisper import Whisper, learns_alone
+from graphveil.vocabulary import Adjacency, Plan, Reading, Relation
 
 NODE = Adjacency.of("node")
 

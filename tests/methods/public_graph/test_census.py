@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil.core import InvalidInput
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.methods.public_graph.census import Census, ClassSums, rows_of
 
 

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import InvalidInput, Query, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.noisy_votes import NoisyVotes, TwoLaplaceCurve
 from graphveil.methods.public_graph.pate import Pate
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Query, Reading
 from two_graphs import NODE, SIZES, pair
 
 SMALL = Pate(queries=30, voters=6, width=8, hidden=8, epochs=15)

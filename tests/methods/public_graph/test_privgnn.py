@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil.core import InvalidInput, Overspent, Query, Reading
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Overspent
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
@@ -24,6 +24,7 @@ from graphveil.methods.public_graph.privgnn import PrivGnn
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure, Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Query, Reading
 from two_graphs import NODE, SIZES, pair
 
 PAPER = PrivGnn(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from blocks_of import graph_of, random_adj, require_valid
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.blocks import induce, require_centres
 
 

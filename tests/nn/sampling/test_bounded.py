@@ -20,8 +20,8 @@ from blocks_of import (
     require_valid,
     views,
 )
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 
 Rule = Callable[[Csr], Csr]

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from blocks_of import View, all_links, blank, changed, graph_of, random_adj, random_links, require_valid, subsets, views
-from graphveil.core import Floats, InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.heterpoisson import draws_needed, keep_probabilities, sample
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Floats
 
 NONE = np.empty(0, np.int64)
 FOUR = [NONE, np.array([1]), np.array([0, 2]), np.array([0, 1, 3]), np.arange(4)]

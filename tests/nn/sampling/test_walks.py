@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blocks_of import graph_of, links_of, random_adj, random_links, require_valid
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.splitmix import mix
 from graphveil.nn.sampling.walks import least_subgraphs, partition
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from graphveil import plugins
 from graphveil.auditing.audit import Claim, judge
-from graphveil.core import rounded
+from graphveil.codec import rounded
 from graphveil.methods.method import Method
 from graphveil.planning import Terms, planned
 from graphveil.release.audit_result import Finding

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.kept import KeptLine
 from graphveil_lab.bench.table import lined

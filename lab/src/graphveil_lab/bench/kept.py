@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import revisions
 from graphveil_lab.bench.spec import Epsilon, Number, Place, Share
 

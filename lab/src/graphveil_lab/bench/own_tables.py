@@ -10,9 +10,9 @@ from typing import Self
 import torch
 from pydantic import BaseModel, ConfigDict
 
-from graphveil.core import InvalidInput
 from graphveil.data.datasets.source import DRAWN, TWO_GRAPHS, SplitName, drawn
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 
 class OwnTables(BaseModel):

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from graphveil.core import InvalidInput
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.release.record import spent, validating
 from graphveil.release.release import Release
 from graphveil.release.serving import scoring_graph

@@ -16,10 +16,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from graphveil import plugins
-from graphveil.core import GraphveilError
 from graphveil.data import datasets
 from graphveil.data.datasets.source import SplitName
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError
 from graphveil.methods.method import Method
 from graphveil.release.record import forget_peak, peak_mb, versions
 from graphveil.release.release import Release

@@ -31,11 +31,12 @@ from pydantic import (
 )
 
 from graphveil import plugins
-from graphveil.core import InvalidInput, Reading, Unit, Unsupported
 from graphveil.data import datasets
 from graphveil.data.datasets.source import TWO_GRAPHS, SplitName
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.method import Method
+from graphveil.vocabulary import Reading, Unit
 from graphveil_lab.bench.own_tables import OwnTables, whole
 
 SCHEMA = 1

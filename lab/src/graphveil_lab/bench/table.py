@@ -12,9 +12,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from graphveil.core import InvalidInput, Reading, plain, rounded
+from graphveil.codec import plain, rounded
+from graphveil.errors import InvalidInput
 from graphveil.release.audit_result import Finding
 from graphveil.runtime.folders import write_whole
+from graphveil.vocabulary import Reading
 from graphveil_lab.bench import audits, kept, revisions, runner
 from graphveil_lab.bench.audits import CONFIDENCE, LineClaim
 from graphveil_lab.bench.kept import REFUTED, KeptLine

@@ -27,7 +27,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
-    from graphveil.core import InvalidInput
+    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
     from graphveil_lab.report.page import report as page
     from graphveil_lab.report.records import read

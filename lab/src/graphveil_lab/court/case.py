@@ -13,13 +13,13 @@ from torch import Tensor
 
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Adjacency, Curve, Plan, Reading, Step, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
 from graphveil.release.audit_result import Finding
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, Step, Unit
 
 Verdict = Literal["refuted", "consistent"]
 

@@ -14,7 +14,9 @@ from importlib.metadata import version
 from typing import Any, Self, get_args
 
 from graphveil import plugins
-from graphveil.core import InvalidInput, quoted, require_cost, require_printable, require_seed, rounded
+from graphveil.checks import quoted, require_cost, require_printable, require_seed
+from graphveil.codec import rounded
+from graphveil.errors import InvalidInput
 from graphveil.release.audit_result import Finding
 from graphveil.runtime.engine import each
 from graphveil_lab.court.case import Case, Verdict

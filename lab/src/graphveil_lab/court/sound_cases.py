@@ -21,13 +21,14 @@ from torch import Tensor, nn
 from graphveil import plugins
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Adjacency, GraphveilError, Mechanism, Plan, Reading, Unit
 from graphveil.data.graph import Graph
+from graphveil.errors import GraphveilError
 from graphveil.methods.method import Method
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy import accounting
 from graphveil.release.audit_result import Finding
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Unit
 from graphveil_lab.court.case import Case, Played, small_graph
 from graphveil_lab.court.stronger import strong_pairs, stronger
 

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from graphveil.auditing.bounds import Scores
-from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.methods.edge.hearsay import Hearsay
@@ -25,6 +24,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 from graphveil_lab.court.case import Case, Verdict
 
 Edge = tuple[int, int]

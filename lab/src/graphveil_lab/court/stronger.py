@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from graphveil.auditing.game import Pair
-from graphveil.core import Unit
 from graphveil.data.graph import Graph
 from graphveil.methods.edge.caribou import Caribou
 from graphveil.methods.method import Method
@@ -27,6 +26,7 @@ from graphveil.methods.public_graph.pate import Pate
 from graphveil.methods.public_graph.privgnn import PrivGnn
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.subgraph_model import start
+from graphveil.vocabulary import Unit
 from graphveil_lab.court.case import small_graph
 
 _STILL = 1e-6

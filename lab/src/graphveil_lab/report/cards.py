@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from graphveil import plugins
-from graphveil.core import Adjacency, GraphveilError, Plan, Reading, Unit, always_described
+from graphveil.codec import always_described
 from graphveil.data.sealing import Public
+from graphveil.errors import GraphveilError
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.method import Method
 from graphveil.planning import plan_of
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 from graphveil_lab.bench.kept import KeptLine
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from graphveil.core import InvalidInput
+from graphveil.errors import InvalidInput
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.kept import KeptLine, half_width
 from graphveil_lab.court.court import Court

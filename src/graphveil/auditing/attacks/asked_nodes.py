@@ -10,13 +10,14 @@ import torch
 from graphveil.auditing.attacks.membership import NOBODY, NodeInference, Scene, shadow_judge
 from graphveil.auditing.attacks.private_nodes import public_beside, taught
 from graphveil.auditing.game import Target
-from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, Unit, Unsupported
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known
 from graphveil.release.release import Release
+from graphveil.vocabulary import UNLABELLED, Adjacency, Floats, Unit
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphveil.auditing.game import Canary, Pair
-from graphveil.core import Adjacency, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Adjacency, Unit
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.auditing.attacks.membership import Floor, Scene, confidence
-from graphveil.core import Floats
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from graphveil.auditing.attacks.lpa import Distance, distances
 from graphveil.auditing.attacks.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Inference, Target
-from graphveil.core import parse
+from graphveil.checks import parse
 from graphveil.methods.baseline.mlp import Mlp
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.auditing.attacks.membership import NOBODY, Floor, Scene, answers, confidence
-from graphveil.core import Floats, Unit
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.run import train
+from graphveil.vocabulary import Floats, Unit
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 
 from graphveil.auditing.attacks.membership import NodeInference, Scene, answers, part, shadow_judge
-from graphveil.core import Floats, InvalidInput, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True)

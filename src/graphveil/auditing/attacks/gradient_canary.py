@@ -16,13 +16,14 @@ from torch import Tensor
 
 from graphveil.auditing.attacks.star_hub import speaker, told_apart
 from graphveil.auditing.game import Canary, Pair
-from graphveil.core import Adjacency, Mechanism, Query, Unit, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
+from graphveil.errors import Unsupported
 from graphveil.mechanisms.additive import Additive
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling, log_mixture
 from graphveil.mechanisms.poisson import Poisson
+from graphveil.vocabulary import Adjacency, Mechanism, Query, Unit
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from torch import Tensor
 from graphveil.auditing.attacks.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
-from graphveil.core import InvalidInput, Unsupported, parse
+from graphveil.checks import parse
 from graphveil.data.arcs import Ids
 from graphveil.data.sealing import Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.graph_network import GraphNetwork
 from graphveil.methods.method import Method
 from graphveil.nn.aggregate import Operator

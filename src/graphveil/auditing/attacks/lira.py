@@ -9,9 +9,11 @@ import torch
 
 from graphveil.auditing.attacks.membership import NodeInference, Scene, answers, confidence, part
 from graphveil.auditing.game import Target
-from graphveil.core import Floats, InvalidInput, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
+from graphveil.errors import InvalidInput
 from graphveil.runtime.engine import each
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from torch import Tensor
 from graphveil.auditing.attacks.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
-from graphveil.core import Floats, parse
+from graphveil.checks import parse
 from graphveil.data.arcs import Ids
 from graphveil.release.release import Release
+from graphveil.vocabulary import Floats
 
 _BLOCK = 1 << 22
 """Entries of rows that are compared at a time."""

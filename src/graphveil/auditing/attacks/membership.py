@@ -16,13 +16,14 @@ from torch import Tensor
 from graphveil import plugins
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Inference, Target
-from graphveil.core import UNLABELLED, Floats, InvalidInput, Unit
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
 from graphveil.release.release import Release
 from graphveil.run import infer
+from graphveil.vocabulary import UNLABELLED, Floats, Unit
 
 NOBODY: Ids = np.empty(0, np.int64)
 

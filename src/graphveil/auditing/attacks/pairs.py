@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from graphveil import plugins
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Inference
-from graphveil.core import Floats, InvalidInput, Unit, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Floats, Unit
 
 
 @dataclass(frozen=True, eq=False)

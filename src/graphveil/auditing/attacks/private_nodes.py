@@ -10,10 +10,11 @@ from torch import Tensor
 
 from graphveil.auditing.attacks.membership import NOBODY, NodeInference, Scene, answers, shadow_judge
 from graphveil.auditing.game import Target
-from graphveil.core import UNLABELLED, Adjacency, Floats, InvalidInput, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent
+from graphveil.vocabulary import UNLABELLED, Adjacency, Floats, Unit
 
 
 @dataclass(frozen=True)

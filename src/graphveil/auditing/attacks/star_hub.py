@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from graphveil.auditing.game import Canary, Pair
-from graphveil.core import Adjacency, Unit
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Adjacency, Unit
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import torch
 
 from graphveil.auditing.attacks.star_hub import rewired, speaker
 from graphveil.auditing.game import Canary, Pair
-from graphveil.core import Adjacency, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Adjacency, Unit
 
 
 @dataclass(frozen=True)

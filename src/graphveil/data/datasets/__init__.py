@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from graphveil import plugins
-from graphveil.core import InvalidInput
 from graphveil.data.datasets.source import TWO_GRAPHS, DatasetSource, drawn
 from graphveil.data.datasets.stored import download_root
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 __all__ = ["describe", "get", "load", "names", "num_nodes", "require_split"]
 

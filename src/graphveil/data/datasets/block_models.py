@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.datasets.source import Generated
 from graphveil.data.datasets.synthetic import TAIL, both_ways, pick
 from graphveil.data.graph import Graph
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.source import Generated
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 
 def chains(length: int, count: int, num_classes: int = 2, num_features: int = 5, name: str = "chains") -> Graph:

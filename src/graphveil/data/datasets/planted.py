@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput
 from graphveil.data.device_arcs import DeviceCsr
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 from graphveil.runtime.counter_rng import mixed
 
 _BLOCK = 1 << 22

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from graphveil.core import InvalidInput
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
 
 SplitName = Literal["random", "random_80_20", "public", "per_class", "two_graphs", "two_graphs_exchanged"]
 """How a graph can be split, by name; `datasets.load` says what each is."""

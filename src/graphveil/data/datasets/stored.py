@@ -22,10 +22,11 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from graphveil.core import ROLES, InvalidInput, MissingData, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.source import DatasetSource, PublicSplit
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput, MissingData, Unsupported
+from graphveil.vocabulary import ROLES
 
 CACHE_FORMAT = 1
 """Raise it when the cached arrays, or the way they are cleaned, change."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from graphveil.core import Floats, InvalidInput, require_positive
+from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.datasets.source import Generated
 from graphveil.data.graph import Graph
+from graphveil.errors import InvalidInput
+from graphveil.vocabulary import Floats
 
 TAIL = 2.5
 """Exponent of the Pareto law of sociability: degrees are heavy-tailed but their mean is finite."""

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Query, Reading, Relation, State, Step, Unit, Unsupported
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.edge.lapgraph import LapGraph
 from graphveil.methods.method import Method, PredictionReads
@@ -23,6 +23,7 @@ from graphveil.methods.node.dpsgd import DpSgd
 from graphveil.nn.clipping import lengths_of
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Query, Reading, Relation, State, Step, Unit
 
 _WINNER = "best.winner"
 """Where the state keeps the winner's place among the candidates."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, Plan, Reading, State, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.exposed import exposing_plan
 from graphveil.methods.baseline.parts.exposed_gnn import expose
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
 
 
 class Constant(nn.Module):

@@ -8,7 +8,6 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, State, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.exposed import exposing_plan
@@ -19,6 +18,7 @@ from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, ScaledScorer, restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
 
 
 @dataclass(frozen=True)

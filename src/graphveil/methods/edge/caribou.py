@@ -15,20 +15,9 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import (
-    Adjacency,
-    Curve,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unit,
-    Unsupported,
-    parse,
-    require_whole,
-)
+from graphveil.checks import parse, require_whole
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
@@ -39,6 +28,7 @@ from graphveil.nn.clipping import ExampleGradients, dense_gradients, dense_logit
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.mlp import Perceptron
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/caribou.md"
 

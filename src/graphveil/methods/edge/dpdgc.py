@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.core import Adjacency, Plan, Reading, parse
+from graphveil.checks import parse
 from graphveil.data.sealing import Public, Sealed
 from graphveil.methods.edge.parts.edge_method import NO_NODES, EdgeMethod, messages, sums_plan
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import one_scale, unit_rows
 from graphveil.nn.mlp import Dropout
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 
 class TowerInput(StrEnum):

@@ -17,21 +17,10 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import (
-    Adjacency,
-    Curve,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unsupported,
-    parse,
-    require_delta,
-    require_whole,
-)
+from graphveil.checks import parse, require_delta, require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import DominatingPair
 from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.flipped_edges import counted
@@ -45,6 +34,7 @@ from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.low_rank import Core, Degrees, EdgeCount, largest_pairs, unflat
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, State, Step
 
 _WHY = "docs/methods/eclipse.md"
 _SINGULAR = "singular"

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph, graph_of
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.methods.edge.parts.edge_method import NO_NODES, EdgeMethod, heard_rows, sums_plan
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, embedded
 from graphveil.nn.mlp import Perceptron
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading
 
 
 @dataclass(frozen=True)

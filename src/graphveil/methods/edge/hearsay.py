@@ -19,20 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from graphveil.core import (
-    LATER,
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unit,
-    parse,
-    quoted,
-    require_whole,
-)
+from graphveil.checks import parse, quoted, require_whole
+from graphveil.codec import LATER
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees, logs_of
@@ -53,6 +43,7 @@ from graphveil.privacy.session import Session
 from graphveil.runtime.memory import Room
 from graphveil.streams.journal import Evidence
 from graphveil.streams.period import PeriodSession
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/hearsay.md"
 _GROUPS = 4

@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph, graph_of
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,16 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees, log_counts
 from graphveil.methods.edge.parts.edge_method import NO_NODES, EncoderMethod
 from graphveil.nn.features import Scaling, standard
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Annotated, Self
 import numpy as np
 import torch
 
-from graphveil.core import Adjacency, Floats, InvalidInput, Plan, Reading, State, Step, parse, require_whole
+from graphveil.checks import parse, require_whole
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.tally import Marks, Tally, ends
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph, graph_of
@@ -24,6 +25,7 @@ from graphveil.nn.mlp import restore
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.sampling.community_graph import CommunityGraph, norm_sub
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Floats, Plan, Reading, State, Step
 
 _WHY = "docs/methods/privgraph.md"
 

@@ -10,13 +10,15 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.methods.edge.parts.edge_method import NO_NODES, EncoderMethod, messages, sums_plan
 from graphveil.nn.features import Scaling, unit_rows
 from graphveil.nn.jumping import Embedder, Jumping, beliefs, embedded
 from graphveil.nn.mlp import predicted, restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State
 
 
 @dataclass(frozen=True)

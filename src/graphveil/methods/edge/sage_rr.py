@@ -8,14 +8,16 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Self
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Step, Unit, Unsupported, parse, require_positive
+from graphveil.checks import parse, require_positive
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, counted, row_starts
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.baseline.sage import Sage
 from graphveil.methods.edge.parts.released_graph import graph_of
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Step, Unit
 
 _BOTH_ARCS = (
     "an undirected edge is two entries of the adjacency matrix, and each answers for itself and is counted: a "

@@ -10,8 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
 from graphveil.methods.network import Network
 from graphveil.nn.coordinates import both_ways, smoothed
@@ -19,6 +20,7 @@ from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.mlp import Perceptron, predicted
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 
 @dataclass(frozen=True)

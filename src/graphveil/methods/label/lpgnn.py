@@ -10,18 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unit,
-    require_positive,
-    require_whole,
-)
+from graphveil.checks import require_positive, require_whole
 from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.method import Method
@@ -31,6 +22,7 @@ from graphveil.nn.features import one_scale
 from graphveil.nn.fit import Part, Recipe, fit
 from graphveil.nn.gnn import SageLayer, Stack, mean_operator, walk_operator
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/lpgnn.md"
 _EPSILON_OF_A_BIT = 2.18

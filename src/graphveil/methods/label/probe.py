@@ -14,21 +14,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from graphveil.core import (
-    LATER,
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unit,
-    Unsupported,
-    quoted,
-    require_whole,
-)
+from graphveil.checks import quoted, require_whole
+from graphveil.codec import LATER
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.methods.class_sums import ClassSums
@@ -61,6 +51,7 @@ from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, 
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
 from graphveil.runtime.memory import Room
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/probe.md"
 _MOVED = math.sqrt(2) * (1 + 1e-12)

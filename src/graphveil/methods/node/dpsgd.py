@@ -10,22 +10,10 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Mechanism,
-    Plan,
-    Reading,
-    Relation,
-    State,
-    Step,
-    Unit,
-    Unsupported,
-    require_positive,
-    require_whole,
-)
+from graphveil.checks import require_positive, require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.poisson import Poisson
 from graphveil.methods.method import Method, PredictionReads
@@ -44,6 +32,7 @@ from graphveil.nn.clipping import (
 from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.privacy.session import Session
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Relation, State, Step, Unit
 
 _WHY = "docs/methods/dpsgd.md"
 _SHARES = {"counts": 0.04, "gradient": 0.9, "check": 0.06}

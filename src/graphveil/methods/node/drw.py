@@ -9,20 +9,9 @@ from typing import Self
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    Contributions,
-    Curve,
-    InvalidInput,
-    Plan,
-    Query,
-    Reading,
-    State,
-    Step,
-    Unit,
-    require_whole,
-)
+from graphveil.checks import require_whole
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
@@ -30,6 +19,7 @@ from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.sampling.walks import least_subgraphs, partition
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Contributions, Curve, Plan, Query, Reading, State, Step, Unit
 
 
 @dataclass(frozen=True)

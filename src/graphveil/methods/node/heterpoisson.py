@@ -11,20 +11,10 @@ from typing import Annotated, Any, Self
 import numpy as np
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Query,
-    Reading,
-    State,
-    Step,
-    Unit,
-    require_positive,
-    require_whole,
-)
+from graphveil.checks import require_positive, require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.sml import Sml
@@ -34,6 +24,7 @@ from graphveil.nn.sampling.heterpoisson import sample
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.session import Session
 from graphveil.runtime.memory import Room
+from graphveil.vocabulary import Adjacency, Plan, Query, Reading, State, Step, Unit
 
 _WHY = "docs/methods/heterpoisson.md"
 _LARGEST_RATE = 0.5

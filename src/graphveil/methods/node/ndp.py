@@ -8,21 +8,10 @@ from typing import Self
 
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    Contributions,
-    InvalidInput,
-    Plan,
-    Query,
-    Reading,
-    State,
-    Step,
-    Unit,
-    Unsupported,
-    require_whole,
-)
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.occurrences import occurrence_curve
@@ -30,6 +19,7 @@ from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights, arcs_between
 from graphveil.nn.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Contributions, Plan, Query, Reading, State, Step, Unit
 
 
 @dataclass(frozen=True)

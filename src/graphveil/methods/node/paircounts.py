@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, State, Step, Unit, require_positive
+from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.methods.method import Method, PredictionReads
@@ -22,6 +23,7 @@ from graphveil.nn.beliefs import propagate
 from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/paircounts.md"
 _PAIR_NOISE = 0.3

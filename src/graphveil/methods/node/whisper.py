@@ -18,20 +18,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.core import (
-    Adjacency,
-    InvalidInput,
-    Mechanism,
-    Plan,
-    Reading,
-    Relation,
-    State,
-    Step,
-    Unit,
-    require_whole,
-)
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Tally
 from graphveil.methods.method import Method
@@ -60,6 +50,7 @@ from graphveil.nn.rows import Joined, Mapped, Rows, at_a_time, in_blocks, many, 
 from graphveil.privacy.session import Session
 from graphveil.runtime.memory import Room
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Relation, State, Step, Unit
 
 _WHY = "docs/methods/whisper.md"
 _SHARES = {"counts": 0.04, "labels": 0.3, "gradient": 0.6, "check": 0.06}

@@ -13,7 +13,7 @@ from typing import Annotated, Self
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, State, Step, Unit, parse, require_positive, require_whole
+from graphveil.checks import parse, require_positive, require_whole
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import STRANGERS, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
@@ -23,6 +23,7 @@ from graphveil.nn.features import Scale
 from graphveil.nn.student import ridge_logits
 from graphveil.nn.view import View, learnt_view
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _COUNTS = 0.5
 """The entry of every row whose sum counts the nodes of a class, beside coordinates of length at most 1."""

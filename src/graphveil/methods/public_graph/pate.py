@@ -9,14 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Reading, State, Step, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.sealing import STRANGERS, Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, State, Step
 
 _WHY = "docs/methods/pate.md"
 _TEACHERS = ("mlp", "gnn")

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.core import Adjacency, Curve, InvalidInput, Plan, Query, Reading, State, Step, require_whole
+from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
 from graphveil.data.sealing import STRANGERS, Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
@@ -30,6 +31,7 @@ from graphveil.nn.view import learnt_view
 from graphveil.privacy.session import Session
 from graphveil.runtime.engine import each
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import Adjacency, Curve, Plan, Query, Reading, State, Step
 
 _WHY = "docs/methods/privgnn.md"
 _TURN = 100

@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.subgraphs import Subgraphs
 
 

@@ -21,8 +21,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.blocks import induce, require_centres
 from graphveil.nn.sampling.splitmix import mix, state_of
 from graphveil.nn.sampling.subgraphs import Subgraphs

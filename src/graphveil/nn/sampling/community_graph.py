@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Ids
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from graphveil.core import Floats, InvalidInput, require_positive
+from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.blocks import induce, require_centres
 from graphveil.nn.sampling.subgraphs import Subgraphs
+from graphveil.vocabulary import Floats
 
 
 def keep_probabilities(out_degrees: Ids, multiplier: float, p_max: float = 1.0) -> Floats:

@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil.core import InvalidInput
 from graphveil.data.arcs import Csr
+from graphveil.errors import InvalidInput
 from graphveil.nn.sampling.blocks import induce
 from graphveil.nn.sampling.splitmix import below, state_of
 from graphveil.nn.sampling.subgraphs import Subgraphs

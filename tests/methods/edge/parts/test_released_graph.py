@@ -14,10 +14,10 @@ from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
 from communities import communities
-from graphveil.core import Adjacency, InvalidInput, Plan, Reading, Unit, Unsupported
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges, counted
 from graphveil.mechanisms.laplace import LaplaceCurve
@@ -29,6 +29,7 @@ from graphveil.nn.gnn import first_order_operator, symmetric_operator
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
 BOTH: list[ReleasedGraph] = [EdgeRand(hidden=8, epochs=5), LapGraph(hidden=8, epochs=5)]
 

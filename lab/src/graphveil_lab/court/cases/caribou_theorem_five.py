@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Unit
 from graphveil.methods.edge.caribou import Caribou
+from graphveil.vocabulary import Unit
 from graphveil_lab.court.case import Played, game_of, small_graph
 
 _LEAVES = 20

@@ -10,11 +10,11 @@ import torch
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Unit
 from graphveil.mechanisms.contractive import Contractive, telling_direction
 from graphveil.methods.edge.caribou import Caribou
 from graphveil.methods.edge.parts.edge_method import messages
 from graphveil.privacy.noise import Seeded
+from graphveil.vocabulary import Unit
 from graphveil_lab.court.case import Played, game_of, small_graph
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.auditing.game import Game, Pair
-from graphveil.core import Unit
 from graphveil.methods.edge.eclipse import Eclipse
+from graphveil.vocabulary import Unit
 from graphveil_lab.court.case import Played, game_of, small_graph
 
 _HUB, _NODES = 40, 60

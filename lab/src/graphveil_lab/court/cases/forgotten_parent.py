@@ -11,12 +11,12 @@ from torch import Tensor
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Pair
-from graphveil.core import Floats, State, Unit
 from graphveil.data.graph import Graph
 from graphveil.methods.edge.gap import Gap
 from graphveil.release.release import Release
 from graphveil.run import infer, train
 from graphveil.runtime.progress import quiet
+from graphveil.vocabulary import Floats, State, Unit
 from graphveil_lab.court.case import Case, small_graph
 
 _METHOD = Gap(hidden=0, head=4)

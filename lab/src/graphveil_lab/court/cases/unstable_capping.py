@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphveil.auditing.bounds import Scores
-from graphveil.core import Floats
 from graphveil.data.arcs import Csr
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.nn.sampling.bounded import cap_out_arcs
+from graphveil.vocabulary import Floats
 from graphveil_lab.court.case import Case, as_charged
 
 _CAP, _SENDERS = 1, 100

@@ -7,12 +7,12 @@ from typing import Self
 
 from torch import Tensor
 
-from graphveil.core import Adjacency, Plan, Reading, Unit
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.exposed import exposing_plan
 from graphveil.methods.graph_network import GraphNetwork
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
 _PARTS = frozenset({"x", "y", "edges"})
 

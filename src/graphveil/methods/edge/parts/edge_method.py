@@ -11,21 +11,11 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor, nn
 
-from graphveil.core import (
-    LATER,
-    Adjacency,
-    InvalidInput,
-    Plan,
-    Reading,
-    State,
-    Step,
-    Unit,
-    parse,
-    require_positive,
-    require_whole,
-)
+from graphveil.checks import parse, require_positive, require_whole
+from graphveil.codec import LATER
 from graphveil.data.parts import ScatteredArcs
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.scattered import PartSums
 from graphveil.methods.method import Method
@@ -34,6 +24,7 @@ from graphveil.nn.features import Scale, Scaling, standard
 from graphveil.nn.fit import ClassWeight, Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _ONE_ROW = (
     "one undirected edge moves TWO rows of the sum, by one clip each: the sensitivity is sqrt(2), not 1; "

@@ -11,7 +11,7 @@ from typing import Annotated, Self
 
 from torch import Tensor, nn
 
-from graphveil.core import Adjacency, Plan, Reading, Unit, parse
+from graphveil.checks import parse
 from graphveil.data.arcs import Csr, arcs_of
 from graphveil.data.sealing import Public
 from graphveil.methods.graph_network import GraphNetwork
@@ -28,6 +28,7 @@ from graphveil.nn.gnn import (
 from graphveil.nn.own_check import require_rows
 from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.privacy.session import Session
+from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
 
 class Backbone(StrEnum):

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.core import Mechanism
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.methods.node.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
 from graphveil.nn.aggregate import linked_sum
 from graphveil.nn.shrinkage import shrunk_weights
+from graphveil.vocabulary import Mechanism
 
 _LENGTH = 0.5
 """Of what neighbours were told, where it is free of noise, beside 1 for coordinates."""

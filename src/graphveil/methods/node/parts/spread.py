@@ -11,12 +11,12 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphveil.core import Floats
 from graphveil.data.arcs import Ids
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.tally import Marks
 from graphveil.nn.coordinates import both_ways
 from graphveil.nn.sampling.splitmix import mix
+from graphveil.vocabulary import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphveil.core import Contributions, InvalidInput, Query, State, Unsupported, require_positive, require_whole
+from graphveil.checks import require_positive, require_whole
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Public, Sealed
+from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import RECORD_WISE, by_record
@@ -27,6 +28,7 @@ from graphveil.nn.subgraph_model import Activation, Kind, logits_at_rows
 from graphveil.privacy.session import Session
 from graphveil.runtime.distributed import Together, crew, own_share
 from graphveil.runtime.progress import track
+from graphveil.vocabulary import Contributions, Query, State
 
 OWN_CODE = (
     "the network {} is the data holder's own code, which is no evidence: the engine gives it one subgraph at a time, "

@@ -8,15 +8,17 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from graphveil.core import InvalidInput, State, Unit, parse, require_positive, require_whole
+from graphveil.checks import parse, require_positive, require_whole
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Public, PublicGraph, Sealed
+from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
 from graphveil.nn.teachers import Known
 from graphveil.nn.view import View, learnt_view
+from graphveil.vocabulary import State, Unit
 
 _STUDENTS = ("ridge", "sage")
 

@@ -1,26 +1,27 @@
-"""The vocabulary: who is protected, what runs, what it costs. Imports nothing else of graphveil."""
+"""The vocabulary: who is protected, what runs, what it costs."""
 
 from __future__ import annotations
 
 import functools
 import math
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from torch import Tensor
+from graphveil.checks import parse, quoted, require_whole
+from graphveil.codec import Described
+from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess, Tampered, Unsupported
 
-E = TypeVar("E", bound=StrEnum)
 T = TypeVar("T")
 
 Floats = NDArray[np.float64]
@@ -34,38 +35,6 @@ ROLES = ("train", "val", "test")
 
 MOST_USES = 10**15
 """A step that runs more often cannot be counted in doubles."""
-
-
-class GraphveilError(Exception):
-    """Base of every error that graphveil raises on purpose."""
-
-
-class InvalidInput(GraphveilError, ValueError):
-    """An argument, a table or a file is malformed; the message names the offending item."""
-
-
-class Unsupported(GraphveilError):
-    """The combination asked for has no sound meaning here; the message says what to use instead."""
-
-
-class PrivateAccess(GraphveilError):
-    """Private data was touched outside `Session.release`."""
-
-
-class Overspent(GraphveilError):
-    """A step was used more often than planned, or a budget does not cover a plan."""
-
-
-class Tampered(GraphveilError):
-    """A saved release is incomplete, altered or of an unknown version."""
-
-
-class MissingData(GraphveilError):
-    """A dataset's raw files are not on this machine."""
-
-
-class MissingExtra(GraphveilError, ImportError):
-    """An optional dependency is not installed."""
 
 
 class Unit(StrEnum):
@@ -132,149 +101,6 @@ class Adjacency:
         kind = ("undirected " if self.undirected else "directed ") if self.unit is Unit.EDGE else ""
         verb = "added or removed" if self.relation is Relation.ADD_REMOVE else "replaced"
         return f"one {kind}{what} {verb}"
-
-
-def parse(kind: type[E], value: E | str, what: str) -> E:
-    """Read an enum member from user input, or say which values exist."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise InvalidInput(f"unknown {what} {value!r}; use one of: {known}") from None
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a real number, or infinity, and fits a double. NaN is none, and neither are True and False."""
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
-        return False
-    try:
-        return not math.isnan(value)
-    except OverflowError:
-        return False
-
-
-def quoted(value: object) -> str:
-    """A value for an error message, cut short. Python refuses to write out whole numbers of thousands of digits."""
-    if isinstance(value, int) and abs(value) >= 1 << 64:
-        return f"a whole number of {value.bit_length()} bits"
-    return repr(value)[:80]
-
-
-def require_printable(text: object, what: str) -> str:
-    """One line of printable characters, or a clear error: a name must not move a cursor or hide what stands beside it.
-
-    Refused are control characters, newlines, blanks other than the space, marks that turn the direction of writing or
-    have no width, and what is no character at all.
-    """
-    if not isinstance(text, str):
-        raise InvalidInput(f"{what} must be text, got {type(text).__name__}")
-    if not text.isprintable():
-        raise InvalidInput(f"{what} must be one line of printable characters, got {text[:80]!r}")
-    return text
-
-
-def escaped(text: str) -> str:
-    """For terminals: whatever does not print as Python would write it, so that no text from outside acts on them."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-
-
-def require_positive(value: float, what: str) -> float:
-    """A finite number above zero, or a clear error."""
-    if not (is_number(value) and 0 < value < math.inf):
-        raise InvalidInput(f"{what} must be a finite number above 0, got {quoted(value)}")
-    return float(value)
-
-
-def require_whole(owner: object, *names: str) -> None:
-    """The fields `names` of `owner` are whole numbers, or a clear error."""
-    for name in names:
-        value = getattr(owner, name)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InvalidInput(f"{name} must be a whole number, got {quoted(value)}")
-
-
-def require_seed(seed: object) -> int:
-    """A whole number of at least zero, or a clear error."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InvalidInput(f"a seed must be a whole number of at least 0, got {seed!r}")
-    return seed
-
-
-def require_cost(value: float, what: str) -> float:
-    """A number of at least zero, infinity included, or a clear error. NaN would be charged as nothing."""
-    if not (is_number(value) and value >= 0):
-        raise InvalidInput(f"{what} must be a number of at least 0, got {quoted(value)}")
-    return float(value)
-
-
-def require_delta(delta: float) -> float:
-    """A delta strictly between 0 and 1, or a clear error."""
-    if not (is_number(delta) and 0 < delta < 1):
-        raise InvalidInput(f"delta must lie strictly between 0 and 1, got {quoted(delta)}")
-    return float(delta)
-
-
-def rounded(epsilon: float, up: bool = True, places: int = 3, infinite: str = "inf") -> str:
-    """Epsilon for people, rounded against us: an upper bound up, a lower bound down.
-
-    A billionth of the last place above a round number is dust of doubles, and does not move an upper bound.
-    """
-    if epsilon == math.inf:
-        return infinite
-    scaled = epsilon * 10**places
-    moved = math.ceil(scaled - 1e-9) if up else math.floor(scaled)
-    return f"{moved / 10**places:.{places}f}"
-
-
-LATER: Final = MappingProxyType({"later": True})
-"""Metadata of a field that files of earlier versions have not: `field(default=..., metadata=LATER)`.
-
-It is left out of a description while it has its default, so that whatever is named by its settings keeps its name.
-"""
-
-
-def always_described(kind: Any) -> set[str]:
-    """The fields of a dataclass that every description of it has."""
-    return {item.name for item in fields(kind) if not item.metadata.get("later")}
-
-
-class Described(ABC):
-    """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
-
-    def describe(self) -> dict[str, Any]:
-        """`{"kind": word, field: value, ...}`; infinity becomes the string "inf"."""
-        return {"kind": self.kind(), **{name: plain(value) for name, value in self._described()}}
-
-    def _described(self) -> list[tuple[str, Any]]:
-        """The fields that a description has, with their values."""
-        always = always_described(self)
-        told = [(item, getattr(self, item.name)) for item in fields(cast(Any, self))]
-        return [(item.name, value) for item, value in told if item.name in always or value != item.default]
-
-    @classmethod
-    def kind(cls) -> str:
-        """The word for it in files and on cards."""
-        return cls.__name__
-
-    def __str__(self) -> str:
-        """For people: numbers to six digits."""
-        shown = (f"{name}={_brief(value)}" for name, value in self._described())
-        return f"{self.kind()}({', '.join(shown)})"
-
-
-def _brief(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def plain(value: Any) -> Any:
-    """As JSON can carry it, parts included: it has no infinity, which becomes the string "inf"."""
-    if isinstance(value, Described):
-        return value.describe()
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return "inf" if value == math.inf else value
 
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphveil.core import Adjacency, InvalidInput, Relation, plain, require_seed, rounded
+from graphveil.checks import require_seed
+from graphveil.codec import plain, rounded
+from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.vocabulary import Adjacency, Relation
 
 EPSILONS = st.floats(0, 1e6)
 PLACES = st.integers(0, 4)

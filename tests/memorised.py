@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from communities import communities
 from graphveil import methods
-from graphveil.auditing.attacks.membership import Scene, answers
+from graphveil.auditing.attacks.membership import AttackContext, answers
 from graphveil.auditing.game import Target
 from graphveil.data.graph import Graph
 from graphveil.vocabulary import Unit
@@ -25,7 +25,7 @@ def heart() -> Target:
     return Target(graph, SAGE, Unit.NODE, noise=0.0)
 
 
-def never_seen(scene: Scene) -> Scene:
+def never_seen(scene: AttackContext) -> AttackContext:
     """The same, but asked of a model that was made of other people: nothing of these nodes can be in it."""
     others = communities(240, 1, width=40, lift=1.0).random_split(0.25, 0.0, 0.75, seed=0)
     release = replace(scene.target, graph=others, seed=5).release()

@@ -33,7 +33,7 @@ UNIT = (
     "nn/sampling/test_take.py",
     "test_run.py",
 )
-MOST_FILES = 12
+MAX_FILES = 12
 """More test files than this take longer than `UNIT`."""
 
 
@@ -54,7 +54,7 @@ def chosen(paths: Iterable[str], root: Path = ROOT) -> tuple[set[str], set[str]]
         found, names = _of_source(path, root) if path.parts[:2] == ("src", "graphveil") else _of_other(path, root)
         files |= found
         parts |= names
-    if len(files) > MOST_FILES or not files:
+    if len(files) > MAX_FILES or not files:
         return {*UNIT, *METHODS}, {ONE}
     return files, parts
 

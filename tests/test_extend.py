@@ -19,7 +19,7 @@ import graphveil as gv
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput, Overspent, Tampered, Unsupported
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.privacy.ledger import Ledger
 from graphveil.release.certificate import Certificate
 from graphveil.streams.journal import Journal

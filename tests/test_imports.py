@@ -78,7 +78,7 @@ def test_no_room_imports_from_above() -> None:
 @pytest.mark.parametrize(
     "planted",
     [
-        "from graphveil.mechanisms.tally import Marks",
+        "from graphveil.mechanisms.geometric_count import Marks",
         "def late():\n    from graphveil.methods.method import Method",
         "if TYPE_CHECKING:\n    from graphveil.privacy.session import Session",
         "import graphveil.run",

@@ -21,10 +21,10 @@ from graphveil import planning, plugins
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.unprotected import Exposed
 from graphveil.methods.method import Method
 from graphveil.nn.clipping import ExampleGradients, Vectors
 from graphveil.nn.subgraph import SubgraphGradients

@@ -20,12 +20,12 @@ import numpy as np
 
 import making
 from graphveil.auditing.bounds import finding
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.streams.journal import Journal
 from graphveil_lab.court.stream_case import Lifetime
 
 
-def audit(runs: int, epsilon: float, undirected: bool = True, broken: bool = False, seed: int = 0) -> Finding:
+def audit(runs: int, epsilon: float, undirected: bool = True, broken: bool = False, seed: int = 0) -> AuditResult:
     """What `runs` runs on each of two neighbouring streams certify."""
     noise = (2 if undirected else 1) / epsilon * (1 + 1e-9)
     case = Lifetime(noise=noise, undirected=undirected, delta=1e-5)

@@ -33,7 +33,7 @@ import torch
 import graphveil as gv
 from graphveil.data.datasets.synthetic import social
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy.noise import Seeded

@@ -22,14 +22,14 @@ from typing import Any
 import making
 from graphveil.runtime.engine import Local, each, using
 from graphveil_lab.court import court
-from graphveil_lab.court.sound_cases import Upheld
+from graphveil_lab.court.sound_cases import SoundClaim
 
 
-def heard(shared: tuple[float, int, float], case: Upheld) -> dict[str, Any]:
+def heard(shared: tuple[float, int, float], case: SoundClaim) -> dict[str, Any]:
     """What the court would say of a case that draws a share of its noise."""
     share, seed, confidence = shared
     started = time.process_time()
-    scores = case.boast(share).play(case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
+    scores = case.with_less_noise(share).play(case.runs, zlib.crc32(case.name.encode()) + (seed << 32))
     found = case.judge(scores, confidence)
     return {
         "case": case.name,
@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     known = court.cases()
-    chosen = [case for case in court.called(asked.only or None, known) if isinstance(case, Upheld)]
+    chosen = [case for case in court.called(asked.only or None, known) if isinstance(case, SoundClaim)]
     with using(Local(asked.jobs)):
         rows = each(heard, (asked.share, asked.seed, 1 - court.ERROR / len(known)), chosen, "cases")
     for row in rows:

@@ -153,7 +153,7 @@ def _setting(rng: random.Random, default: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Heard:
+class VoteEvidence:
     """A question, its verdict, and what it took; memory is what it took beyond what was loaded before."""
 
     question: Question
@@ -166,7 +166,7 @@ class Heard:
         return not self.verdict.startswith(("answered", "refused"))
 
 
-def hear(question: Question, seconds: float, megabytes: float) -> Heard:
+def hear(question: Question, seconds: float, megabytes: float) -> VoteEvidence:
     """Put to a fork, which is ended when it takes too long or too much."""
     start = time.perf_counter()
     receiver, sender = multiprocessing.Pipe(duplex=False)
@@ -182,7 +182,7 @@ def hear(question: Question, seconds: float, megabytes: float) -> Heard:
     except EOFError:
         said, peak = "DIED", 0.0
     os.waitpid(child, 0)
-    return Heard(question, said, time.perf_counter() - start, max(peak, 0.0))
+    return VoteEvidence(question, said, time.perf_counter() - start, max(peak, 0.0))
 
 
 def _awaited(receiver: Connection, child: int, until: float, megabytes: float) -> tuple[str, float]:

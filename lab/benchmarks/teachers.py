@@ -27,9 +27,9 @@ from torch_geometric.nn import SAGEConv
 import graphveil as gv
 from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.nearest import nearest
+from graphveil.nn.public_embedding import PublicEmbedding
 from graphveil.nn.sage_batch import SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers, VotingTeachers
-from graphveil.nn.view import View
 
 PRIVATE, ASK, TEST, QUERIES, RATE, NEAREST = 2500, 3000, 3000, 1000, 0.3, 750
 RECIPE = SageRecipe()
@@ -138,7 +138,7 @@ def main() -> None:
     width = known.x.shape[1]
     same = loop([TeacherStart.draw(0, int(v), width, known.classes, RECIPE) for v in few])
     light, took["light"] = timed(
-        lambda: VotingTeachers(View.of(*public), *public).answers(known, found, asked, 0), QUERIES
+        lambda: VotingTeachers(PublicEmbedding.of(*public), *public).answers(known, found, asked, 0), QUERIES
     )
     truth = beside.y[torch.from_numpy(many)]
 

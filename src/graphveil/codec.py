@@ -24,8 +24,8 @@ def rounded(epsilon: float, up: bool = True, places: int = 3, infinite: str = "i
     return f"{moved / 10**places:.{places}f}"
 
 
-LATER: Final = MappingProxyType({"later": True})
-"""Metadata of a field that files of earlier versions have not: `field(default=..., metadata=LATER)`.
+OMIT_DEFAULT: Final = MappingProxyType({"later": True})
+"""Metadata of a field that files of earlier versions have not: `field(default=..., metadata=OMIT_DEFAULT)`.
 
 It is left out of a description while it has its default, so that whatever is named by its settings keeps its name.
 """
@@ -36,7 +36,7 @@ def always_described(kind: Any) -> set[str]:
     return {item.name for item in fields(kind) if not item.metadata.get("later")}
 
 
-class Described(ABC):
+class Serializable(ABC):
     """A frozen dataclass of plain values (or other described parts) that JSON can carry."""
 
     def describe(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _brief(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """As JSON can carry it, parts included: it has no infinity, which becomes the string "inf"."""
-    if isinstance(value, Described):
+    if isinstance(value, Serializable):
         return value.describe()
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from graphveil import plugins
 from graphveil.checks import is_number, parse, require_delta, require_positive, require_printable
-from graphveil.codec import Described, plain
+from graphveil.codec import Serializable, plain
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Tampered, Unsupported
@@ -17,7 +17,7 @@ from graphveil.privacy import accounting
 from graphveil.runtime.distributed import agreed
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step, Unit
 
-_MOST_NOISE = 1e9
+_MAX_NOISE = 1e9
 """More would not fit into the grid that noise is added on, which a mechanism sees only when the budget is spent."""
 
 
@@ -127,7 +127,7 @@ def unproven(others: str) -> str:
     )
 
 
-def _parts(plan: Plan | None) -> list[Described]:
+def _parts(plan: Plan | None) -> list[Serializable]:
     return [] if plan is None else [part for step in plan.steps for part in (step.act, step.claim)]
 
 
@@ -216,6 +216,6 @@ def _noise(method: Method, public: Public, adjacency: Adjacency, reading: Readin
 
 
 def _require_drawable(noise: float) -> float:
-    if noise > _MOST_NOISE:
-        raise InvalidInput(f"a noise of {noise:.3g} is more than can be drawn, {_MOST_NOISE:g}; ask for less")
+    if noise > _MAX_NOISE:
+        raise InvalidInput(f"a noise of {noise:.3g} is more than can be drawn, {_MAX_NOISE:g}; ask for less")
     return noise

@@ -21,13 +21,13 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphveil.codec import Described, always_described
+from graphveil.codec import Serializable, always_described
 from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.runtime.safe_json import require_plain
 from graphveil.vocabulary import Adjacency, Curve, Mechanism, Plan, Reading, Relation, Step, Unit
 
 T = TypeVar("T")
-D = TypeVar("D", bound=Described)
+D = TypeVar("D", bound=Serializable)
 
 
 def modules(package: str) -> list[ModuleType]:
@@ -252,13 +252,13 @@ def is_ours(kind: type[Any]) -> bool:
     return inside or kind in methods().values()
 
 
-def foreign(parts: Iterable[Described]) -> list[type[Described]]:
+def foreign(parts: Iterable[Serializable]) -> list[type[Serializable]]:
     """The classes of these parts, and of all that they are made of, that are not ours, each once.
 
     Refuses one that would pass for ours in a file: with the word of another class it would be read as that one.
     """
     waiting = list(parts)
-    found: dict[type[Described], None] = {}
+    found: dict[type[Serializable], None] = {}
     while waiting:
         part = waiting.pop()
         waiting += [each for field in fields(part) for each in _described_in(getattr(part, field.name))]  # type: ignore[arg-type]  # all are dataclasses
@@ -281,13 +281,13 @@ def foreign_words(described: Any) -> set[str]:
 def _our_words() -> set[str]:
     """The words of all methods, mechanisms and curves of ours in files, and of what methods are made of."""
     known = {each.kind() for each in methods().values()} | mechanisms().keys() | curves().keys()
-    return known | {each.kind() for each in _imported(Described) if is_ours(each)}
+    return known | {each.kind() for each in _imported(Serializable) if is_ours(each)}
 
 
-def _described_in(value: object) -> list[Described]:
+def _described_in(value: object) -> list[Serializable]:
     if isinstance(value, tuple | list):
         return [each for item in value for each in _described_in(item)]
-    return [value] if isinstance(value, Described) else []
+    return [value] if isinstance(value, Serializable) else []
 
 
 def source_of(kind: type[Any]) -> str:
@@ -349,8 +349,8 @@ def rebuild_plan(described: Any) -> Plan:
         near = described["adjacency"]
         kinds = {"unit": Unit(near["unit"]), "relation": Relation(near["relation"])}
         adjacency = Adjacency(**require_fields(Adjacency, {**near, **kinds}))
-        if len(described["steps"]) > _MOST_STEPS:
-            raise Tampered(f"a saved plan of {len(described['steps']):,} steps; at most {_MOST_STEPS:,} are charged")
+        if len(described["steps"]) > _MAX_STEPS:
+            raise Tampered(f"a saved plan of {len(described['steps']):,} steps; at most {_MAX_STEPS:,} are charged")
         return Plan(adjacency, Reading(described["reading"]), tuple(map(_rebuild_step, described["steps"])))
     except (KeyError, TypeError, ValueError) as error:
         raise Tampered(f"a saved plan is incomplete or altered: {error!r}") from error
@@ -363,8 +363,8 @@ def _rebuild_step(described: dict[str, Any]) -> Step:
         "assumes": tuple(described["assumes"]),
     }
     made = Step(**require_fields(Step, {**described, **parts}))
-    if made.times > _MOST_TIMES:
-        raise Tampered(f"a saved step runs {made.times:,} times; at most {_MOST_TIMES:,} are charged")
+    if made.times > _MAX_TIMES:
+        raise Tampered(f"a saved step runs {made.times:,} times; at most {_MAX_TIMES:,} are charged")
     return made
 
 
@@ -397,8 +397,8 @@ def _imported(base: type[T]) -> list[type[T]]:
     return [item for kind in base.__subclasses__() for item in (kind, *_imported(kind)) if not inspect.isabstract(item)]
 
 
-_MOST_STEPS = 1000
-_MOST_TIMES = 10**6
+_MAX_STEPS = 1000
+_MAX_TIMES = 10**6
 """Steps of a plan, and uses of a step, at most, when it comes from a file: charging more could take for ever."""
 
 _DEEPEST = 3
@@ -412,7 +412,7 @@ _LARGEST = 10**12
 
 
 def _rebuild(described: Any, known: dict[str, type[D]], parts: dict[str, type[Any]], depth: int = 1) -> D:
-    """Inverse of `Described.describe`: only classes of ours, only their own fields, plain values or `parts`."""
+    """Inverse of `Serializable.describe`: only classes of ours, only their own fields, plain values or `parts`."""
     kind = described.get("kind") if isinstance(described, dict) else None
     if not isinstance(kind, str) or kind not in known:
         raise Tampered(f"unknown part in a saved plan: {reprlib.repr(described)}")
@@ -465,5 +465,5 @@ def _fits(value: Any, wanted: Any) -> bool:
         return isinstance(value, tuple) and all(_fits(item, get_args(wanted)[0]) for item in value)
     if wanted in (int, float):
         return isinstance(value, int | wanted) and not isinstance(value, bool)
-    strict = wanted in (bool, str, NoneType) or (inspect.isclass(wanted) and issubclass(wanted, Described))
+    strict = wanted in (bool, str, NoneType) or (inspect.isclass(wanted) and issubclass(wanted, Serializable))
     return not strict or isinstance(value, wanted)

@@ -34,9 +34,9 @@ from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
 from graphveil.runtime.compute import Compute, on_device, present, using_compute
 from graphveil.runtime.distributed import agreed, crew, require_alike
-from graphveil.runtime.memory import placed, require_room, roomy
+from graphveil.runtime.memory import placed, report_oom, require_room
 from graphveil.runtime.progress import note
-from graphveil.runtime.safe_json import MOST_TEXT
+from graphveil.runtime.safe_json import MAX_TEXT
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
@@ -48,7 +48,7 @@ T = TypeVar("T")
 _Say = Callable[[Ledger, str, Graph, Sequence[str]], None]
 """What a ledger is told of a stream: its entry, the graph, and the tokens of its journal."""
 
-_MOST_NAMES = MOST_TEXT // 4
+_MAX_NAMES = MAX_TEXT // 4
 """Bytes of names that a release may keep: its file takes them twice as long, beside the rest."""
 
 
@@ -338,7 +338,7 @@ def _run(
             )
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
             torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
-            with roomy(), placed(here.device):
+            with report_oom(), placed(here.device):
                 found = work(session)
             agreed(lambda: None if ledger is None or goes_on else _note_commit(ledger, entry))
     return found, certificate
@@ -409,9 +409,9 @@ def require_declared(graph: Graph, adjacency: Adjacency) -> None:
 def _require_storable(certificate: Certificate) -> None:
     """The names fit into the file that will hold them: a release that nobody can load must not be paid for."""
     size = sum(len(one.provenance.schema) for one in certificate.ancestry)
-    if size > _MOST_NAMES:
+    if size > _MAX_NAMES:
         raise InvalidInput(
-            f"the names of columns, classes and categories take {size:,} bytes, and a release keeps {_MOST_NAMES:,}; "
+            f"the names of columns, classes and categories take {size:,} bytes, and a release keeps {_MAX_NAMES:,}; "
             "give many features as one two-dimensional column, or drop some"
         )
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 from graphveil.checks import parse, quoted, require_whole
-from graphveil.codec import Described
+from graphveil.codec import Serializable
 from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess, Tampered, Unsupported
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ UNLABELLED = -1
 ROLES = ("train", "val", "test")
 """The parts of a split."""
 
-MOST_USES = 10**15
+MAX_USES = 10**15
 """A step that runs more often cannot be counted in doubles."""
 
 
@@ -126,7 +126,7 @@ def _in_time(work: Callable[..., Any]) -> Callable[..., Any]:
     return evaluated
 
 
-class Curve(Described):
+class Curve(Serializable):
     """Privacy of ONE use of a mechanism. A leaf never composes itself: `accounting` does.
 
     A curve answers in whichever of the three languages it can; `None` means "not in this one".
@@ -285,7 +285,7 @@ Query = Callable[..., Any]
 """What a method asks of the sealed graph; each mechanism documents the form it expects."""
 
 
-class Mechanism(Described):
+class Mechanism(Serializable):
     """What runs on private data, beside what it costs. It enforces the bounds it declares."""
 
     least_moved: ClassVar[float | None] = 1.0
@@ -342,8 +342,8 @@ class Step:
 
     def __post_init__(self) -> None:
         require_whole(self, "times")
-        if not 1 <= self.times <= MOST_USES:
-            raise InvalidInput(f"step {self.name!r} must run 1 to {MOST_USES:.0e} times, got {quoted(self.times)}")
+        if not 1 <= self.times <= MAX_USES:
+            raise InvalidInput(f"step {self.name!r} must run 1 to {MAX_USES:.0e} times, got {quoted(self.times)}")
 
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON."""

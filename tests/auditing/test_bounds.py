@@ -17,7 +17,7 @@ import auditor
 from graphveil.auditing import bounds
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.errors import InvalidInput
-from graphveil.release.audit_result import Finding, Law
+from graphveil.release.audit_result import AuditResult, Law
 
 DELTA = 1e-5
 
@@ -351,17 +351,17 @@ def test_needed_runs_are_about_enough() -> None:
 
 def test_finding_travels_as_json() -> None:
     made = finding("canary", normal(1, 300), math.inf, DELTA, law="gdp")
-    again = Finding.rebuild(json.loads(json.dumps(made.describe())))
+    again = AuditResult.rebuild(json.loads(json.dumps(made.describe())))
     assert again == made
     assert "consistent" in str(made)
     assert made.lower == made.bounds["gaussian_test"]
     with pytest.raises(InvalidInput, match="does not follow"):
-        Finding.rebuild({**made.describe(), "verdict": "refuted"})
+        AuditResult.rebuild({**made.describe(), "verdict": "refuted"})
     with pytest.raises(InvalidInput, match="not a finding"):
-        Finding.rebuild({"attack": "canary"})
+        AuditResult.rebuild({"attack": "canary"})
     for claimed in ("nan", -1.0):
         with pytest.raises(InvalidInput, match="claimed epsilon must be a number of at least 0"):
-            Finding.rebuild({**made.describe(), "claimed": claimed})
+            AuditResult.rebuild({**made.describe(), "claimed": claimed})
 
 
 def test_a_bound_that_equals_the_claim_does_not_refute_it() -> None:

@@ -17,7 +17,7 @@ from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.runtime.engine import one_thread
 from graphveil_lab.court import court
-from graphveil_lab.court.sound_cases import Upheld
+from graphveil_lab.court.sound_cases import SoundClaim
 
 
 class Rows:
@@ -54,9 +54,9 @@ def test_a_sample_without_replacement_is_a_mixture_over_all_samples(answer: floa
 def test_exact_evidence_is_a_likelihood_ratio(name: str) -> None:
     """Its mean over answers of the second graph is 1, which a guess at the law would miss."""
     (case,) = (case for case in court.cases() if case.name == name)
-    assert isinstance(case, Upheld)
+    assert isinstance(case, SoundClaim)
     with one_thread():
-        ratios = np.exp(case.boast(1.0).log_ratios(False, range(200)))
+        ratios = np.exp(case.with_less_noise(1.0).log_ratios(False, range(200)))
     assert ratios.mean() == pytest.approx(1.0, abs=5 * ratios.std() / np.sqrt(len(ratios)))
     assert ratios.std() < 4
 
@@ -64,9 +64,9 @@ def test_exact_evidence_is_a_likelihood_ratio(name: str) -> None:
 @pytest.mark.parametrize("name", ["drw-features", "ndp-node", "heterpoisson-node"])
 def test_a_plan_without_any_noise_is_told_at_once(name: str) -> None:
     (case,) = (case for case in court.cases() if case.name == name)
-    assert isinstance(case, Upheld)
+    assert isinstance(case, SoundClaim)
     with one_thread():
-        scores = case.boast(0.0).play(6, seed=3)
+        scores = case.with_less_noise(0.0).play(6, seed=3)
     assert scores.present.min() > scores.absent.max()
 
 

@@ -15,12 +15,14 @@ from graphveil.auditing.game import AllTold
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
-from graphveil.mechanisms.answering import Answering
+from graphveil.mechanisms.categorical import Answering
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges, codes, row_starts
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_votes import NoisyVotes
@@ -30,9 +32,7 @@ from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.prior_response import PriorResponse
 from graphveil.mechanisms.renyi import MomentsCurve, RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
-from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.staged_response import StagedResponse
-from graphveil.mechanisms.tally import Tally
 from graphveil.mechanisms.top_pairs import TopPairs
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.sampling.subgraphs import Subgraphs

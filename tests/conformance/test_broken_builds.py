@@ -28,7 +28,7 @@ from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.vocabulary import Adjacency, Floats, Plan, Query, Reading, State, Step, Unit
 
 DELTA = 1e-5
@@ -47,7 +47,7 @@ def star(nodes: int = 10) -> Graph:
     return Graph(x, adj, y, 2, True, train, ~train, ~train, "star", "all train", every_id_present=True)
 
 
-def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400, law: str = "") -> Finding:
+def audited(pair: Pair, method: gv.Method, plan: Plan, runs: int = 400, law: str = "") -> AuditResult:
     """What the auditor finds; one noisy Gaussian sum has normal evidence, unless another law is given."""
     spent = accounting.epsilon(plan, DELTA)
     once = sum(step.times for step in plan.steps) == 1 and type(plan.steps[0].act) is Gaussian

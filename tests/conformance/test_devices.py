@@ -14,12 +14,12 @@ from graphveil import plugins
 from graphveil.data.datasets.planted import planted
 from graphveil.data.sealing import Public
 from graphveil.errors import Unsupported
-from graphveil.mechanisms.tally import Tally, geometric
+from graphveil.mechanisms.geometric_count import Tally, geometric
 from graphveil.methods.method import Method
 from graphveil.nn.aggregate import neighbour_counts, neighbour_sum
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.runtime.compute import Compute
-from graphveil.runtime.counter_rng import Chance
+from graphveil.runtime.counter_rng import CounterRng
 from graphveil.vocabulary import Adjacency, Reading
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
@@ -100,7 +100,7 @@ def test_a_made_up_graph_is_the_same_bit_for_bit() -> None:
 
 @gpu
 def test_public_chance_is_the_same_bit_for_bit() -> None:
-    here, there = Chance(5, torch.tensor(3)), Chance(5, torch.tensor(3, device="cuda"))
+    here, there = CounterRng(5, torch.tensor(3)), CounterRng(5, torch.tensor(3, device="cuda"))
     assert torch.equal(here.words(1000), there.words(1000).cpu())
 
 

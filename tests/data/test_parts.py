@@ -24,9 +24,9 @@ from graphveil.cli import app
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.parts import EdgeParts
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
-from graphveil.mechanisms import scattered, tally
+from graphveil.mechanisms import distributed_counts, geometric_count
+from graphveil.mechanisms.distributed_counts import PartMarks
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.scattered import PartMarks
 from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy import noise
@@ -77,7 +77,7 @@ def test_counts_are_those_of_one_process_bit_for_bit(
     graph: gv.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undirected: bool, block: int
 ) -> None:
     """Blocks of 64 cells are shared out over many groups, and a node's cells over two of them."""
-    monkeypatch.setattr(scattered, "BLOCK", block)
+    monkeypatch.setattr(distributed_counts, "BLOCK", block)
     graph = replace(graph, undirected=undirected)
     patterns = write(tmp_path / "parts", graph)
     whole, parts = (gv.Graph.from_edges(*patterns, undirected=undirected, in_parts=each) for each in (False, True))
@@ -94,7 +94,7 @@ def released(parts: gv.Graph, source: Secure, scale: float = 2.0) -> torch.Tenso
     _, sealed = parts.seal(Adjacency.of("edge"))
     query = partial(cluster_degrees, clusters=parts.y, count=4)
     with sealed.opened():
-        return tally.Tally(scale, marks=2).apply(sealed, query, source)
+        return geometric_count.Tally(scale, marks=2).apply(sealed, query, source)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Twice(Local):
 def test_a_block_that_is_made_again_has_the_same_secure_noise(
     patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scattered, "BLOCK", 64)
+    monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     parts = gv.Graph.from_edges(*patterns, in_parts=True)
     with using(Twice()):
         once, again = released(parts, Secure()), released(parts, Secure())
@@ -123,14 +123,14 @@ def test_a_block_that_is_made_again_has_the_same_secure_noise(
 
 def test_noise_is_that_of_one_key(patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With one key for both, cryptographic noise is the same in parts and in one process."""
-    monkeypatch.setattr(scattered, "BLOCK", 64)
+    monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     found = []
     for in_parts in (False, True):
         read = gv.Graph.from_edges(*patterns, in_parts=in_parts)
         monkeypatch.setattr("os.urandom", lambda count: bytes(range(count)))
         found.append(gv.train(read, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3, secure=True).state["logits"])
         monkeypatch.undo()
-        monkeypatch.setattr(scattered, "BLOCK", 64)
+        monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     assert torch.equal(*found)
 
 
@@ -149,7 +149,7 @@ def summed(parts: gv.Graph, source: Stream, std: float = 2.0, rows: torch.Tensor
 def test_sums_are_those_of_the_whole_graph_on_a_grid(
     graph: gv.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undirected: bool, block: int
 ) -> None:
-    monkeypatch.setattr(scattered, "BLOCK", block)
+    monkeypatch.setattr(distributed_counts, "BLOCK", block)
     patterns = write(tmp_path / "parts", replace(graph, undirected=undirected))
     whole, parts = (gv.Graph.from_edges(*patterns, undirected=undirected, in_parts=each) for each in (False, True))
     bad = ROWS.clone()
@@ -164,23 +164,25 @@ def test_sums_are_those_of_the_whole_graph_on_a_grid(
 def test_no_row_on_the_grid_is_longer_than_the_clip() -> None:
     """Exactly: as fractions. And the sum of all rows stays exact as a double."""
     for clip in (1.0, 0.75, 3e-3):
-        rows, step = scattered.on_grid(ROWS.numpy() * np.geomspace(1e-12, 1e12, 120)[:, None], clip)
+        rows, step = distributed_counts.on_grid(ROWS.numpy() * np.geomspace(1e-12, 1e12, 120)[:, None], clip)
         lengths = [sum(Fraction(int(entry)) ** 2 for entry in row) for row in rows]
         assert max(lengths) * Fraction(step) ** 2 <= Fraction(clip) ** 2
         assert max(lengths) * Fraction(step) ** 2 >= Fraction(clip) ** 2 * Fraction(999, 1000)
         assert len(rows) * int(np.abs(rows).max()) < 2**52
     tiny = 1e-9 * ROWS.double().numpy()
-    rows, step = scattered.on_grid(tiny, 1.0)
+    rows, step = distributed_counts.on_grid(tiny, 1.0)
     assert (np.abs(rows) * step <= np.abs(tiny)).all()
     assert (np.abs(rows) * step > np.abs(tiny) * (1 - 1e-9) - step).all()
-    assert np.array_equal(scattered.on_grid(-ROWS.numpy(), 1.0)[0], -scattered.on_grid(ROWS.numpy(), 1.0)[0])
+    assert np.array_equal(
+        distributed_counts.on_grid(-ROWS.numpy(), 1.0)[0], -distributed_counts.on_grid(ROWS.numpy(), 1.0)[0]
+    )
 
 
 @pytest.mark.parametrize("make", [lambda: Seeded(4), Secure])
 def test_noise_of_sums_has_its_law_and_is_a_blocks_own(
     patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch, make: Callable[[], Stream]
 ) -> None:
-    monkeypatch.setattr(scattered, "BLOCK", 64)
+    monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     parts, rows = gv.Graph.from_edges(*patterns, in_parts=True), torch.randn(120, 20)
     with using(Twice()):
         drawn = summed(parts, make(), 2.0, rows) - summed(parts, make(), 0.0, rows)
@@ -196,7 +198,7 @@ def test_all_blocks_of_a_sum_are_widened_for_the_whole(
     patterns: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What rounding to the noise's grid may add is a matter of all entries, wherever they are made."""
-    monkeypatch.setattr(scattered, "BLOCK", 64)
+    monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     seen = []
     widened = noise._grid
     monkeypatch.setattr(noise, "_grid", lambda scale, slack: seen.append(slack) or widened(scale, slack))
@@ -224,7 +226,7 @@ def test_what_nodes_say_must_fit_the_graph(patterns: tuple[str, str]) -> None:
     for graph, asked, act in ((parts, few, 2), (whole, high, 2), (parts, high, 2), (parts, PartMarks(parts.y, 4), 1)):
         _, sealed = graph.seal(Adjacency.of("edge"))
         with sealed.opened(), pytest.raises(GraphveilError, match=r"another one|of 0 to 3|2 mark"):
-            tally.Tally(1.0, marks=act).apply(sealed, lambda _, asked=asked: asked, Seeded(0))
+            geometric_count.Tally(1.0, marks=act).apply(sealed, lambda _, asked=asked: asked, Seeded(0))
 
 
 @dataclass(frozen=True)
@@ -301,7 +303,7 @@ def test_edges_are_read_as_the_graph_says(patterns: tuple[str, str]) -> None:
 
 
 def test_rows_far_smaller_than_a_step_of_their_squares_are_clipped() -> None:
-    rows, step = scattered.on_grid(np.array([[1e-165, 0.0], [0.0, 0.0]]), 1e-170)
+    rows, step = distributed_counts.on_grid(np.array([[1e-165, 0.0], [0.0, 0.0]]), 1e-170)
     assert 0 < rows[0, 0] * step <= 1e-170
 
 
@@ -368,7 +370,7 @@ def test_a_cluster_agrees_bit_for_bit_even_when_workers_are_lost(
     pytest.importorskip("ray", reason="needs graphveil[ray]")
     # Workers import the pieces from this folder.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    monkeypatch.setattr(scattered, "BLOCK", 64)
+    monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
     source = Secure()
     copies = source._stream.taken(0)

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 
 import long_arithmetic
 from graphveil import plugins
-from graphveil.codec import Described
+from graphveil.codec import Serializable
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
@@ -31,7 +31,7 @@ from plans import plan_of
 
 CURVES = [one for kind in plugins.curves().values() for one in kind.specimens()]
 FINITE = [curve for curve in CURVES if not curve.infinite]
-ALL_PARTS: list[Described] = [*CURVES, *(one for kind in plugins.mechanisms().values() for one in kind.specimens())]
+ALL_PARTS: list[Serializable] = [*CURVES, *(one for kind in plugins.mechanisms().values() for one in kind.specimens())]
 EXTREME = [
     PoissonCurve(GaussianCurve(30.0), 0.3),
     PoissonCurve(GaussianCurve(1e-4), 1e-6),
@@ -237,7 +237,7 @@ def test_exact_gaussians_say_the_same_in_all_languages() -> None:
 
 
 @pytest.mark.parametrize("part", ALL_PARTS, ids=str)
-def test_parts_survive_json(part: Described) -> None:
+def test_parts_survive_json(part: Serializable) -> None:
     text = json.dumps(part.describe())
     rebuild = plugins.rebuild_curve if isinstance(part, Curve) else plugins.rebuild_mechanism
     assert rebuild(json.loads(text)) == part

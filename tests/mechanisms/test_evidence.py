@@ -19,11 +19,12 @@ from scipy.special import expit
 from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive
-from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.geometric_count import Marks, Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
@@ -32,12 +33,11 @@ from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
-from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
-from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
+from graphveil.mechanisms.unprotected import Exposed
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.privacy.noise import Seeded
 from graphveil.vocabulary import Floats, Mechanism, Query

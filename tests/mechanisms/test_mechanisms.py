@@ -25,10 +25,12 @@ from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.geometric_count import Marks, Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
@@ -37,10 +39,8 @@ from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
-from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.sml import Sml
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
-from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.sampling.subgraphs import Subgraphs

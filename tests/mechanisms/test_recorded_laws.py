@@ -20,13 +20,14 @@ from torch import Tensor
 from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
-from graphveil.mechanisms.answering import Answering
+from graphveil.mechanisms.categorical import Answering
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive, convergence
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
-from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
+from graphveil.mechanisms.geometric_count import Marks, Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve, HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax, laplace_epsilon
@@ -35,12 +36,11 @@ from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve, SampledOnce
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
 from graphveil.mechanisms.randomised_response import RandomisedResponse
-from graphveil.mechanisms.settling import Settling, Unsettled
 from graphveil.mechanisms.singular_values import SingularValues
 from graphveil.mechanisms.sml import Sml, SmlCurve
 from graphveil.mechanisms.staged_response import StagedResponse, Stages
-from graphveil.mechanisms.tally import Marks, Tally
 from graphveil.mechanisms.top_pairs import Ranked, TopPairs
+from graphveil.mechanisms.unprotected import Exposed
 from graphveil.nn.aggregate import NeighbourSums, clip_rows
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Stream

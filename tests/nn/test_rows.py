@@ -11,8 +11,8 @@ from torch import Tensor
 from graphveil.nn import rows
 from graphveil.nn.features import Scaling, centred, one_scale, standard
 from graphveil.nn.rows import (
-    Joined,
-    Mapped,
+    HStack,
+    RowMap,
     Selected,
     alike,
     at_a_time,
@@ -48,17 +48,17 @@ def test_blocks_cover_everything_once(count: int, size: int) -> None:
 
 
 def test_rows_are_made_from_their_own_row(x: Tensor) -> None:
-    doubled = Mapped(x, lambda some: torch.cat([some, 2 * some], dim=1), 10)
+    doubled = RowMap(x, lambda some: torch.cat([some, 2 * some], dim=1), 10)
     ids = torch.tensor([[3, 3], [0, 102]])
     assert doubled.shape == (103, 10)
     assert torch.equal(doubled[ids][1, 0], torch.cat([x[0], 2 * x[0]]))
-    both = Joined((doubled, x))
+    both = HStack((doubled, x))
     assert both.shape == (103, 15)
     assert torch.equal(both[5:9], torch.cat([x[5:9], 2 * x[5:9], x[5:9]], dim=1))
 
 
 def test_a_small_matrix_keeps_its_bits(x: Tensor) -> None:
-    assert torch.equal(alike(Mapped(x, centred, 5))[:], standard(x))
+    assert torch.equal(alike(RowMap(x, centred, 5))[:], standard(x))
     assert torch.equal(alike(x)[torch.arange(103)], one_scale(x))
     assert torch.equal(deviation(x), x.std())
     assert torch.equal(column_means(x), x.mean(dim=0))
@@ -71,7 +71,7 @@ def test_blocks_agree_with_the_whole(x: Tensor) -> None:
     torch.testing.assert_close(column_means(x), x.mean(dim=0))
     torch.testing.assert_close(column_deviations(x), x.std(dim=0))
     assert torch.equal(in_blocks(103, lambda part: x[part] + 1), x + 1)
-    assert not isinstance(held(Mapped(x, centred, 5)), Tensor)
+    assert not isinstance(held(RowMap(x, centred, 5)), Tensor)
 
 
 @pytest.mark.parametrize("scale", ["shifted", "columns", "rows", "centred", "none"])
@@ -90,23 +90,23 @@ def test_a_single_entry_has_a_deviation() -> None:
 
 def test_some_rows_are_read_by_their_ids(x: Tensor) -> None:
     ids = torch.tensor([90, 3, 3])
-    some = Selected(Mapped(x, centred, 5), ids)
+    some = Selected(RowMap(x, centred, 5), ids)
     assert some.shape == (3, 5)
     assert torch.equal(some[:], centred(x)[ids])
     assert torch.equal(some[torch.tensor([[2], [0]])], centred(x)[torch.tensor([[3], [90]])])
 
 
 def test_rows_may_have_no_columns(x: Tensor) -> None:
-    assert Mapped(x[:, :0], lambda some: some, 0)[:].shape == (103, 0)
+    assert RowMap(x[:, :0], lambda some: some, 0)[:].shape == (103, 0)
 
 
 def test_sums_and_moments_are_the_same_in_blocks(x: Tensor, request: pytest.FixtureRequest) -> None:
     assert torch.equal(gram(x), x.T @ x)
-    assert isinstance(whole(Mapped(x, centred, 5)), Tensor)
+    assert isinstance(whole(RowMap(x, centred, 5)), Tensor)
     request.getfixturevalue("in_tens")
     torch.testing.assert_close(gram(x), x.T @ x)
     torch.testing.assert_close(summed(103, lambda part: x[part].sum(dim=0)), x.sum(dim=0))
-    assert not isinstance(whole(Mapped(x, centred, 5)), Tensor)
+    assert not isinstance(whole(RowMap(x, centred, 5)), Tensor)
 
 
 @pytest.mark.usefixtures("in_tens")

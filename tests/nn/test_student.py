@@ -13,8 +13,8 @@ from graphveil.data.arcs import Ids
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput
+from graphveil.nn.public_embedding import PublicEmbedding
 from graphveil.nn.student import RidgeStudent, SageStudent, kept_of, ridge_logits, sage_logits
-from graphveil.nn.view import View
 
 CLASSES = 3
 
@@ -56,7 +56,7 @@ def test_ridge_is_the_least_squares_fit() -> None:
 
 
 def test_ridge_needs_no_correction_for_the_noise(graph: Graph) -> None:
-    rows = View.of(graph.x, graph.adj, 8).context(graph.x, graph.adj)
+    rows = PublicEmbedding.of(graph.x, graph.adj, 8).context(graph.x, graph.adj)
     clean, told = (noisy(graph, 500, kept) for kept in (1.0, 0.4))
     right = [accuracy(graph, ridge_logits(RidgeStudent().fit(rows, *part, CLASSES), rows)) for part in (clean, told)]
     assert right[0] > 0.6

@@ -11,9 +11,9 @@ import torch
 
 from graphveil.data.arcs import Csr
 from graphveil.nn import teachers
+from graphveil.nn.public_embedding import PublicEmbedding
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
-from graphveil.nn.view import View
 from two_graphs import known_and_public, pair, questions
 
 RECIPE = SageRecipe(hidden=8, epochs=5)
@@ -22,7 +22,7 @@ CLASSES = 3
 
 def all_teachers(words: bool) -> list[tuple[Known, Teacher]]:
     known, x, adj = known_and_public(words)
-    return [(known, SageTeachers(x, adj, RECIPE)), (known, VotingTeachers(View.of(x, adj, 6), x, adj))]
+    return [(known, SageTeachers(x, adj, RECIPE)), (known, VotingTeachers(PublicEmbedding.of(x, adj, 6), x, adj))]
 
 
 @pytest.mark.parametrize("words", [True, False])
@@ -85,7 +85,7 @@ def test_voters_are_right_where_classes_are_apart() -> None:
     beside = pair().public_graph
     assert beside is not None
     chosen, asked = questions(100)
-    found = VotingTeachers(View.of(x, adj, 6), x, adj).answers(known, chosen, asked, 0)
+    found = VotingTeachers(PublicEmbedding.of(x, adj, 6), x, adj).answers(known, chosen, asked, 0)
     right = (found.argmax(dim=1) == beside.y[torch.from_numpy(asked)]).double().mean()
     assert float(right) > 1.5 / CLASSES
 

@@ -23,13 +23,13 @@ import long_arithmetic
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
-from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_bounds
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import SmlCurve
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.planning import plan_of as plan_of_method
 from graphveil.privacy import accounting
 from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading
@@ -923,7 +923,7 @@ class TestCliffs:
     def test_what_is_too_long_is_composed_on_a_coarser_grid(self, monkeypatch: pytest.MonkeyPatch) -> None:
         claims = ((Opaque(0.01), 10_000),)
         whole = accounting._case_epsilon.__wrapped__(claims, 1e-5, False).proven
-        monkeypatch.setattr(accounting, "_MOST_LENGTH", 5000)
+        monkeypatch.setattr(accounting, "_MAX_LENGTH", 5000)
         lengths = []
         compose = accounting._compose
 

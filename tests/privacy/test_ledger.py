@@ -22,8 +22,8 @@ import graphveil as gv
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS
 from graphveil.errors import InvalidInput, Overspent
-from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.privacy import accounting, ledger_file
 from graphveil.privacy import ledger as ledger_module
 from graphveil.privacy.ledger import Ledger

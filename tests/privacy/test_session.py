@@ -18,12 +18,12 @@ import graphveil as gv
 from graphveil import plugins
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, PrivateAccess, Unsupported
-from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.noisy_max import NoisyMax
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Query, Reading, Step, Unit
@@ -116,7 +116,7 @@ def test_many_uses_at_once_are_counted_one_by_one() -> None:
 
 def test_failed_uses_count() -> None:
     session, sealed = answering(times=10)
-    with pytest.raises(GraphveilError, match=r"failed with InvalidInput at answering\.py") as met:
+    with pytest.raises(GraphveilError, match=r"failed with InvalidInput at categorical\.py") as met:
         session.release("name", lambda _: torch.ones(8, 2), uses=4)
     # How many rows there are may be private.
     assert "8 row" not in str(met.value)

@@ -13,7 +13,7 @@ import graphveil as gv
 from graphveil.data.sealing import OUTSIDERS
 from graphveil.errors import Tampered
 from graphveil.release.certificate import require_card
-from graphveil.release.statement import DIRECTION, Promise, best_guess, shares
+from graphveil.release.statement import DIRECTION, PrivacyStatement, best_guess, shares
 from graphveil.vocabulary import Adjacency, Unit
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, math.log(3), 2.0, 3.0, 4.5, 5.0, 8.0, 12.0)
@@ -69,7 +69,7 @@ def test_examples() -> None:
     ],
 )
 def test_the_sentence_names_what_is_hidden_and_the_card_what_is_not(unit: str, undirected: bool, secret: str) -> None:
-    promise = Promise(Adjacency.of(unit, undirected), 2.0, 1e-5)
+    promise = PrivacyStatement(Adjacency.of(unit, undirected), 2.0, 1e-5)
     assert promise.sentence.startswith("Whoever sees this release and knows everything else about the graph")
     assert f"guesses {secret}, is right at most 89 times in 100: even odds become at most 89 : 11." in promise.sentence
     opened = " ".join(promise.not_protected)
@@ -80,13 +80,13 @@ def test_the_sentence_names_what_is_hidden_and_the_card_what_is_not(unit: str, u
 
 def test_outsiders_and_public_graphs_are_named_open() -> None:
     near = Adjacency.of(Unit.NODE, True)
-    promise = Promise(near, 1.0, 1e-5, assumes=(OUTSIDERS,), public="town, 9 nodes")
+    promise = PrivacyStatement(near, 1.0, 1e-5, assumes=(OUTSIDERS,), public="town, 9 nodes")
     assert "a person in training" in promise.sentence
     assert "in training" in promise.protected
     opened = " ".join(promise.not_protected)
     assert "everybody outside training" in opened
     assert "public graph town, 9 nodes" in opened
-    assert "outside training" not in " ".join(Promise(near, 1.0, 1e-5).not_protected)
+    assert "outside training" not in " ".join(PrivacyStatement(near, 1.0, 1e-5).not_protected)
 
 
 class TestCards:

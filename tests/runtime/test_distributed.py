@@ -17,7 +17,7 @@ from graphveil.methods.node.parts.subgraph_method import shared_out
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded, common
 from graphveil.runtime import distributed
-from graphveil.runtime.distributed import Crew, agreed, joined
+from graphveil.runtime.distributed import Workers, agreed, joined
 
 LOSING = """
 import os, time
@@ -88,7 +88,7 @@ def test_a_lost_process_ends_the_run_and_the_budget_stays_spent(tmp_path: Path, 
 def test_every_subgraph_is_computed_by_one_process(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     shares: list[Subgraphs] = []
     for rank in range(size):
-        crew = Crew(rank, size)
+        crew = Workers(rank, size)
         monkeypatch.setattr(distributed, "_crew", ContextVar("crew", default=crew))
         shared_out(alone(5), shares.append)  # type: ignore[arg-type]
     assert np.concatenate([part.centres for part in shares]).tolist() == [0, 1, 2, 3, 4]

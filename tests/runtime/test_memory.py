@@ -11,8 +11,8 @@ from graphveil.errors import Unsupported
 from graphveil.nn.sampling.splitmix import STEP, mix
 from graphveil.runtime import counter_rng, memory
 from graphveil.runtime.compute import Compute, on_device, rows_at_a_time
-from graphveil.runtime.counter_rng import Chance, mixed
-from graphveil.runtime.memory import BLOCK_SIZE, Room, _Placed, require_room, roomy
+from graphveil.runtime.counter_rng import CounterRng, mixed
+from graphveil.runtime.memory import BLOCK_SIZE, MemoryEstimate, _Placed, report_oom, require_room
 
 CPU = torch.device("cpu")
 
@@ -39,7 +39,7 @@ def test_words_are_those_of_splitmix() -> None:
 
 
 def test_turns_and_streams_differ_and_come_again() -> None:
-    one = Chance(5, torch.tensor(0))
+    one = CounterRng(5, torch.tensor(0))
     first = one.words(100)
     one.turn.add_(1)
     assert len({*first.tolist(), *one.words(100).tolist(), *one.stream(0).words(100).tolist()}) == 300
@@ -58,30 +58,35 @@ def test_rows_at_a_time_are_those_asked_for() -> None:
 
 
 def test_a_gpu_that_is_full_names_the_block() -> None:
-    with pytest.raises(MemoryError, match=r"lower the block.*--block"), roomy():
+    with pytest.raises(MemoryError, match=r"lower the block.*--block"), report_oom():
         raise torch.OutOfMemoryError("sizes that nobody should see")
 
 
 @pytest.mark.parametrize(
     ("room", "words"),
     [
-        (Room(100, 100, 20, BLOCK_SIZE), r"lower the block, .*--block, to 45% of what it is: 45 instead of 100 rows"),
-        (Room(0, 64, 100, "batch"), "lower batch to 16% of what it is: 10 instead of 64 rows"),
-        (Room(1001, 5, 20, BLOCK_SIZE), "take a machine with more"),
-        (Room(0, 100, 20), "take a machine with more"),
+        (
+            MemoryEstimate(100, 100, 20, BLOCK_SIZE),
+            r"lower the block, .*--block, to 45% of what it is: 45 instead of 100 rows",
+        ),
+        (MemoryEstimate(0, 64, 100, "batch"), "lower batch to 16% of what it is: 10 instead of 64 rows"),
+        (MemoryEstimate(1001, 5, 20, BLOCK_SIZE), "take a machine with more"),
+        (MemoryEstimate(0, 100, 20), "take a machine with more"),
     ],
 )
-def test_what_does_not_fit_says_what_to_lower(room: Room, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_fit_says_what_to_lower(
+    room: MemoryEstimate, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory, "_free", lambda _: 1000)
     with pytest.raises(Unsupported, match=f"9 nodes take .* beside the graph.*{words}"):
         require_room(CPU, room, 9)
-    require_room(CPU, Room(1000), 9)
+    require_room(CPU, MemoryEstimate(1000), 9)
 
 
 def test_a_gpu_says_what_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_free", lambda _: 1000)
     with pytest.raises(Unsupported, match=r"on the GPU beside the graph.*bfloat16.*device cpu"):
-        require_room(torch.device("cuda"), Room(2000), 9)
+        require_room(torch.device("cuda"), MemoryEstimate(2000), 9)
 
 
 def test_a_processor_has_the_memory_of_the_machine() -> None:

@@ -19,13 +19,13 @@ import graphveil as gv
 from graphveil import plugins
 from graphveil.checks import escaped, require_printable
 from graphveil.errors import InvalidInput, Tampered, Unsupported
-from graphveil.mechanisms.exposed import Exposed
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.renyi import MomentsCurve
+from graphveil.mechanisms.unprotected import Exposed
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
-from graphveil.runtime.safe_json import MOST_TEXT, plain_json, require_agreement
+from graphveil.runtime.safe_json import MAX_TEXT, plain_json, require_agreement
 from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, Step, timely
 
 TRICKS = [
@@ -67,7 +67,7 @@ class TestJson:
             "{",
             "\ufeff{}",
             "1 2",
-            " " * (MOST_TEXT + 1),
+            " " * (MAX_TEXT + 1),
             *(json.dumps({"name": trick}) for trick in TRICKS),
             *(json.dumps({trick: 1}) for trick in TRICKS),
         ],
@@ -79,7 +79,7 @@ class TestJson:
 
     def test_the_largest_file_takes_bounded_memory(self) -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        plain_json("[" + "[]," * (MOST_TEXT // 3 - 2) + "[]]")
+        plain_json("[" + "[]," * (MAX_TEXT // 3 - 2) + "[]]")
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1e6  # KB
 
     def test_plain_values_pass(self) -> None:
@@ -355,7 +355,7 @@ class TestPlans:
         self, kind: type[Curve], release: gv.Release, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Many uses of extreme curves; the patience is shortened so that the test is."""
-        monkeypatch.setattr(plugins, "_MOST_TIMES", 10**5)
+        monkeypatch.setattr(plugins, "_MAX_TIMES", 10**5)
         for described in [*hostile(kind)][:: 7 if kind is HeterPoissonCurve else 5]:
             body = release.certificate.describe() | {"plan": plan_with(described, 1000)}
             start = time.thread_time()

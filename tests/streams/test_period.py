@@ -15,7 +15,7 @@ import torch
 from audit_streams import audit
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.privacy.noise import Secure, Seeded
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed

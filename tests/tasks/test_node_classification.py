@@ -15,7 +15,7 @@ from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.errors import Unsupported
-from graphveil.mechanisms.exposed import exposing_plan
+from graphveil.mechanisms.unprotected import exposing_plan
 from graphveil.methods.baseline.parts.exposed_gnn import expose
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.privacy.session import Session

@@ -188,7 +188,7 @@ class Boastful(Gap):
 def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "methods", lambda: {"boastful": Boastful})
     case = next(each for each in court.cases() if each.name == "boastful-edge")
-    assert isinstance(case, sound_cases.Upheld)
+    assert isinstance(case, sound_cases.SoundClaim)
     (ruling,) = court.hold(only="boastful-edge-3").rulings
     assert ruling.finding.verdict == "refuted"
     assert not ruling.as_expected
@@ -197,23 +197,23 @@ def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(mon
 # --- Power: half of the noise. lab/benchmarks/court_power.py hears all cases so, in many minutes. ---
 
 CONFIDENCE = 1 - court.ERROR / len(court.cases())
-UPHELD = [case for case in court.cases() if isinstance(case, sound_cases.Upheld)]
+UPHELD = [case for case in court.cases() if isinstance(case, sound_cases.SoundClaim)]
 
 
 @pytest.mark.parametrize("name", CAUGHT)
 def test_half_of_the_noise_is_caught(name: str) -> None:
     (case,) = (each for each in court.cases() if each.name == name)
-    assert isinstance(case, sound_cases.Upheld)
+    assert isinstance(case, sound_cases.SoundClaim)
     with one_thread():
-        assert case.judge(case.boast(0.5).play(case.runs, seed=1), CONFIDENCE).verdict == "refuted"
+        assert case.judge(case.with_less_noise(0.5).play(case.runs, seed=1), CONFIDENCE).verdict == "refuted"
 
 
 @pytest.mark.parametrize("name", NEARLY_ATTAINED)
 def test_a_plan_that_nearly_attains_its_claim_stands_with_all_of_the_noise_and_falls_with_half(name: str) -> None:
     (case,) = (each for each in court.cases() if each.name == name)
-    assert isinstance(case, sound_cases.Upheld)
+    assert isinstance(case, sound_cases.SoundClaim)
     with one_thread():
-        half, whole = (case.boast(share).play(case.runs, seed=11) for share in (0.5, 1.0))
+        half, whole = (case.with_less_noise(share).play(case.runs, seed=11) for share in (0.5, 1.0))
     assert case.judge(half, CONFIDENCE).verdict == "refuted"
     assert case.judge(whole, CONFIDENCE).verdict == "consistent"
 
@@ -226,14 +226,14 @@ def test_half_of_the_noise_of_a_stream_is_caught() -> None:
 
 def test_a_boast_charges_for_all_of_the_noise_and_draws_half() -> None:
     (case,) = (each for each in UPHELD if each.name == "dpsgd-node")
-    claimed, drawn = case.plan.steps, case.boast(0.5).plan.steps
+    claimed, drawn = case.plan.steps, case.with_less_noise(0.5).plan.steps
     assert [replace(less, act=step.act) for less, step in zip(drawn, claimed, strict=True)] == list(claimed)
     assert [less.act for less in drawn] == [sound_cases.drawing(step.act, 0.5) for step in claimed]
-    assert case.boast(1.0).plan == case.plan
+    assert case.with_less_noise(1.0).plan == case.plan
 
 
 @pytest.mark.parametrize("case", UPHELD, ids=lambda case: case.name)
-def test_half_of_the_noise_is_half_in_every_act_and_changes_nothing_else(case: sound_cases.Upheld) -> None:
+def test_half_of_the_noise_is_half_in_every_act_and_changes_nothing_else(case: sound_cases.SoundClaim) -> None:
     for step in case._plan(2.0).steps:
         act, less = step.act, sound_cases.drawing(step.act, 0.5)
         while hasattr(act, "inner"):
@@ -244,7 +244,7 @@ def test_half_of_the_noise_is_half_in_every_act_and_changes_nothing_else(case: s
 
 
 @pytest.mark.parametrize("case", UPHELD, ids=lambda case: case.name)
-def test_the_graphs_of_a_pair_are_neighbours(case: sound_cases.Upheld) -> None:
+def test_the_graphs_of_a_pair_are_neighbours(case: sound_cases.SoundClaim) -> None:
     here, there = case.pair.graph, case.pair
     rows = ((here.x != there.x).any(dim=1) | (here.y != there.y)).nonzero().flatten().tolist()
     arcs = set(_arcs(here.adj)) ^ set(_arcs(there.adj))

@@ -23,7 +23,7 @@ from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.planning import Planned, Terms, plan_of, planned
-from graphveil.release.audit_result import Finding, Law
+from graphveil.release.audit_result import AuditResult, Law
 from graphveil.release.release import Release, audited, load
 from graphveil.release.verify import require_own_plan
 from graphveil.runtime.compute import Compute, using_compute
@@ -108,7 +108,7 @@ def audit(
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
     compute: Compute | None = None,
-) -> Finding:
+) -> AuditResult:
     """A certified lower bound on the epsilon of `subject`, beside the one that is claimed.
 
     A method is audited with the settings that `train` would have. A release is audited with its own plan, on any graph
@@ -174,7 +174,7 @@ def _audited(
     confidence: float,
     seed: int,
     folder: Path | None,
-) -> Finding:
+) -> AuditResult:
     pairs = {
         f"{canary.name()} on {graph.name}: {pair.what}": pair
         for canary in canaries(attack, claim.plan.adjacency)
@@ -190,7 +190,7 @@ def judge(
     confidence: float = 0.99,
     seed: int = 0,
     folder: Path | None = None,
-) -> Finding:
+) -> AuditResult:
     """What the most telling of some pairs of neighbouring graphs certifies; a few runs of each decide which it is."""
     chance, pilot, final = (
         int(n >> np.uint64(1)) for n in np.random.SeedSequence((seed, 0xAD17)).generate_state(3, np.uint64)

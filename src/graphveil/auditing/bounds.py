@@ -22,7 +22,7 @@ from scipy.stats import f, kurtosistest, rankdata, skewtest
 from graphveil.checks import parse, require_cost
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import gaussian_delta
-from graphveil.release.audit_result import Finding, Law
+from graphveil.release.audit_result import AuditResult, Law
 from graphveil.vocabulary import Floats
 
 _RATIO = 1.06
@@ -35,7 +35,7 @@ _DRAWS = 5
 """Tied scores are put in order this many times."""
 _FEWEST = 16
 """A frequency of fewer events than this is not extrapolated to more runs."""
-_MOST_EXTRAPOLATED = 2**24
+_MAX_EXTRAPOLATED = 2**24
 """No audit is extrapolated to more than this many times its runs."""
 
 Ceiling = Callable[[float, Floats], Floats]
@@ -120,7 +120,7 @@ def finding(
     confidence: float = 0.99,
     threshold: float | None = None,
     law: Law | str = Law.ANY,
-) -> Finding:
+) -> AuditResult:
     """Audit a claim of `claimed` epsilon at `delta` with the scores of independent runs.
 
     What counts is settled beforehand: `gaussian_fit` if the law is "gaussian", `gaussian_test` if it is "gdp", else
@@ -144,7 +144,7 @@ def finding(
     needed: int | None = scores.runs
     if not bounds[counts] > claimed:
         needed = _needed(_would_refute(scores, claimed, delta, level, threshold, counts), scores.runs)
-    return Finding(
+    return AuditResult(
         attack=attack,
         claimed=float(claimed),
         delta=float(delta),
@@ -169,7 +169,7 @@ def one_run_finding(
     confidence: float = 0.99,
     guesses: int | None = None,
     law: Law | str = Law.ANY,
-) -> Finding:
+) -> AuditResult:
     """Audit a claim with the canaries of one run, as `one_run_scores`; `one_run` counts if the law is "any"."""
     known = parse(Law, law, "law")
     require_cost(claimed, "claimed epsilon")
@@ -178,7 +178,7 @@ def one_run_finding(
     if known is not Law.ANY:
         bounds["one_run_fdp"] = one_run_scores(values, coins, delta, confidence, guesses, known)
     both = Scores(values[coins], values[~coins]) if 0 < coins.sum() < len(coins) else None
-    return Finding(
+    return AuditResult(
         attack=attack,
         claimed=float(claimed),
         delta=float(delta),
@@ -570,7 +570,7 @@ def _needed(refutes: Callable[[float], bool] | None, runs: int) -> int | None:
     low, high = 1.0, 2.0
     while not refutes(high):
         low, high = high, high * 2
-        if high > _MOST_EXTRAPOLATED:
+        if high > _MAX_EXTRAPOLATED:
             return None
     while high > 1.02 * low:
         middle = math.sqrt(low * high)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.sampled import exact_evidence
-from graphveil.codec import Described
+from graphveil.codec import Serializable
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
@@ -357,7 +357,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Attack(Described, ABC):
+class Attack(Serializable, ABC):
     """A frozen dataclass whose fields are the attacker's settings."""
 
     units: ClassVar[frozenset[Unit]]

@@ -23,7 +23,7 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.nn.sampling.heterpoisson import draws_needed
 from graphveil.vocabulary import Mechanism, Query
 
-_MOST = 32
+_MAX = 32
 """Samples of one graph that are gone through for every answer."""
 _Law = list[tuple[float, Tensor]]
 """The chance of every sample, and what would be released of it but for the noise."""
@@ -57,7 +57,7 @@ def _law(act: Mechanism, sealed: Sealed, query: Query) -> _Law | None:
 
 def _of_fixed_size(act: FixedSize, inner: Additive, sealed: Sealed, query: Query) -> _Law | None:
     ways = math.comb(act.population, act.size)
-    if ways > _MOST:
+    if ways > _MAX:
         return None
     ids = range(act.population)
     alone = [inner.bounded(sealed, partial(query, batch=torch.tensor([one]))).double() for one in ids]
@@ -69,7 +69,7 @@ def _of_coins(act: HeterPoissonSampling, sealed: Sealed, query: Query) -> _Law |
     """Only where whoever is asked stays: coins of arcs would be too many."""
     train = sealed.public.train.nonzero().flatten().numpy()
     keep = act._keep(sealed)[train]
-    if 2 ** len(train) > _MOST or bool(((keep > 0) & (keep < 1)).any()):
+    if 2 ** len(train) > _MAX or bool(((keep > 0) & (keep < 1)).any()):
         return None
     return list(_each_choice(act, sealed, query, train))
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from graphveil.data.lineage import Descent
+    from graphveil.data.lineage import GraphOrigin
 
 Ids = NDArray[np.int64]
 """Node ids, or positions in an array of them."""
@@ -168,7 +168,7 @@ class Csr:
 
     indptr: Ids
     indices: Ids
-    origin: Descent | None = None
+    origin: GraphOrigin | None = None
     _copies: dict[torch.device, tuple[Tensor, Tensor]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from graphveil.data.lineage import Descent
+    from graphveil.data.lineage import GraphOrigin
 
 BLOCK = 1 << 26
 """Arcs that are worked on at a time: whole numbers of half a gigabyte."""
@@ -22,7 +22,7 @@ BLOCK = 1 << 26
 class DeviceCsr(Csr):
     """A `Csr` whose arrays are tensors of one device. indptr: int64 [n + 1]; indices: int32 or int64 [m]."""
 
-    def __init__(self, indptr: Tensor, indices: Tensor, origin: Descent | None = None) -> None:
+    def __init__(self, indptr: Tensor, indices: Tensor, origin: GraphOrigin | None = None) -> None:
         # Not by the base's fields: those are copies here, made when they are needed.
         vars(self).update(pointers=indptr, columns=indices, origin=origin, _copies={indptr.device: (indptr, indices)})
         self._check()
@@ -87,7 +87,7 @@ class DeviceCsr(Csr):
             low, high = torch.where(smaller, middle + 1, low), torch.where(smaller, high, middle)
         return (low < end) & (self.columns[low.clamp(max=len(self.columns) - 1)] == sources)
 
-    def __reduce__(self) -> tuple[type[Csr], tuple[Ids, Ids, Descent | None]]:
+    def __reduce__(self) -> tuple[type[Csr], tuple[Ids, Ids, GraphOrigin | None]]:
         return Csr, (self.indptr, self.indices, self.origin)
 
 

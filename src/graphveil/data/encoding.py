@@ -22,9 +22,9 @@ from graphveil.data.arcs import Ids
 from graphveil.data.schema import FeatureColumn, Kind
 from graphveil.data.tables import MISSING, TEXT, Table, coded, is_text, shown
 from graphveil.errors import InvalidInput, Tampered
-from graphveil.runtime.safe_json import MOST_TEXT, plain_json, read_plain
+from graphveil.runtime.safe_json import MAX_TEXT, plain_json, read_plain
 
-MOST_CATEGORIES = 256
+MAX_CATEGORIES = 256
 """Different texts of a column that are taken for categories; more look like an id or free text."""
 
 FEW_CATEGORIES = 20
@@ -68,7 +68,7 @@ def encoded_columns(table: Table, declared: Declared, auto: bool) -> tuple[Featu
 def read_declared(path: str | Path) -> dict[str, str | list[str]]:
     """What a JSON file declares of columns, such as {"branch": ["Basel", "Bern"], "opened": "date?"}."""
     try:
-        found = plain_json(read_plain(Path(path), MOST_TEXT))
+        found = plain_json(read_plain(Path(path), MAX_TEXT))
     except Tampered as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from None
     if not isinstance(found, dict):
@@ -109,7 +109,7 @@ def suggested_column(name: str, column: Any) -> FeatureColumn:
         return FeatureColumn(name, Kind.TRUTH, blanks=blank, fitted=True)
     if _microseconds(pa.array(cells, TEXT)) is not None:
         return FeatureColumn(name, Kind.DATE, blanks=blank, fitted=True)
-    if len(cells) > min(MOST_CATEGORIES, max(FEW_CATEGORIES, len(column) // 2)):
+    if len(cells) > min(MAX_CATEGORIES, max(FEW_CATEGORIES, len(column) // 2)):
         raise InvalidInput(
             f"column {name!r} holds {len(cells):,} different texts, such as {shown(cells[0])!r}: an id or free text? "
             f"Drop it (--drop {name}), or declare its categories (--categories)"

@@ -19,7 +19,7 @@ from graphveil.data.arcs import Arcs, Csr, Ids
 from graphveil.data.device_arcs import packed_on_device
 from graphveil.data.lineage import (
     PYG_ATTRIBUTE,
-    Descent,
+    GraphOrigin,
     digest,
     from_text,
     handed_down,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from graphveil.data.tables import Table
 
 
-def _told_by_file(edges: Path, in_parts: bool) -> Descent | None:
+def _told_by_file(edges: Path, in_parts: bool) -> GraphOrigin | None:
     """The lineage of a table of edges; a release tells its edges in one file, which is read as a whole."""
     from graphveil.data.tables import part_files
 
@@ -97,7 +97,7 @@ class Graph:
     split: str
     _cached: dict[Adjacency, dict[str, _Cached]] = field(default_factory=dict, init=False)
     public_graph: Graph | None = None
-    lineage: Descent | None = None
+    lineage: GraphOrigin | None = None
     split_reads_labels: bool = False
     every_id_present: bool = False
     degrees: Ids | None = None
@@ -382,7 +382,7 @@ class Graph:
         name: str,
         masks: Mapping[str, Tensor] | None = None,
         classes: int | None = None,
-        lineage: Descent | None = None,
+        lineage: GraphOrigin | None = None,
     ) -> Graph:
         """The graph with whatever masks are known; those that are not are empty. Labels show how many classes."""
         given = masks or {}

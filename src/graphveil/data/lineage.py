@@ -1,4 +1,4 @@
-"""How a graph knows that its edges were released: `Descent`, which it carries through every form it takes.
+"""How a graph knows that its edges were released: `GraphOrigin`, which it carries through every form it takes.
 
 A network that is trained on a released graph reveals what that release revealed, whatever its own plan says. So the
 released graph's certificate stays with the edges: in the `Graph`, its PyG `Data`, its packed folder, and the files of
@@ -31,12 +31,12 @@ PARQUET_KEY = b"graphveil lineage"
 _BLOCK = 1 << 24
 """Bytes that are hashed at a time."""
 
-_MOST_BYTES = 1 << 22
+_MAX_BYTES = 1 << 22
 """A certificate is no larger; a file that is larger is none of ours."""
 
 
 @dataclass(frozen=True)
-class Descent:
+class GraphOrigin:
     """One release that a graph descends from.
 
     certificate: its JSON, checked when the graph is used; arcs: SHA-256 of the arcs that were released, which are
@@ -121,49 +121,49 @@ def arcs_digest(adj: Csr) -> str:
     return digest(adj.indptr, adj.indices)
 
 
-def handed_down(adj: Csr, lineage: Descent | None) -> Csr:
+def handed_down(adj: Csr, lineage: GraphOrigin | None) -> Csr:
     """Arcs that were read with a lineage: told by the release if they are the very ones."""
     return adj if lineage is None or lineage.arcs != arcs_digest(adj) else Csr(adj.indptr, adj.indices, lineage)
 
 
-def to_text(lineage: Descent) -> str:
+def to_text(lineage: GraphOrigin) -> str:
     """For files and other libraries' objects; `from_text` inverts it."""
     return json.dumps(asdict(lineage))
 
 
-def from_text(text: object) -> Descent:
+def from_text(text: object) -> GraphOrigin:
     """The lineage that `to_text` wrote, or an error: one that cannot be read must not be lost."""
     try:
         told = json.loads(str(text))
-        return Descent(str(told["certificate"]), str(told["arcs"]))
+        return GraphOrigin(str(told["certificate"]), str(told["arcs"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInput(
             f"the lineage of this graph cannot be read ({error!r}); make the graph again from the release it came from"
         ) from None
 
 
-def of_file(path: Path) -> Descent | None:
+def of_file(path: Path) -> GraphOrigin | None:
     """What an edge list on disk descends from: the release that wrote it, or in whose folder it lies."""
     place = path.resolve()
     return _inside(place) or _beside(place)
 
 
-def _beside(path: Path) -> Descent | None:
+def _beside(path: Path) -> GraphOrigin | None:
     """Of the folder of a released graph."""
     facts, certificate = path.with_name("graph.json"), path.with_name("certificate.json")
     if not certificate.is_file():
         return None
-    if certificate.stat().st_size > _MOST_BYTES:
+    if certificate.stat().st_size > _MAX_BYTES:
         raise InvalidInput(f"{certificate} is too large to be the certificate of {path.name}; move the edge list away")
     try:
         arcs = str(json.loads(facts.read_bytes())["arcs"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         # A folder of an older version, or altered: its edges still descend from the certificate beside them.
         arcs = ""
-    return Descent(certificate.read_text(errors="replace"), arcs)
+    return GraphOrigin(certificate.read_text(errors="replace"), arcs)
 
 
-def _inside(path: Path) -> Descent | None:
+def _inside(path: Path) -> GraphOrigin | None:
     """Of a Parquet file with our metadata, wherever it went."""
     if path.suffix.lower() not in (".parquet", ".pq"):
         return None

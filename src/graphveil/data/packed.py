@@ -32,7 +32,7 @@ from graphveil.data.sealing import FeatureRows
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.folders import require_only, require_room, settled, written_whole
 from graphveil.runtime.progress import track
-from graphveil.runtime.safe_json import MOST_TEXT, opened, plain_json, read_plain
+from graphveil.runtime.safe_json import MAX_TEXT, opened, plain_json, read_plain
 from graphveil.vocabulary import ROLES
 
 SCHEMA = 1
@@ -296,7 +296,7 @@ def _read_facts(folder: Path) -> dict[str, Any]:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        parsed = plain_json(read_plain(path, MOST_TEXT))
+        parsed = plain_json(read_plain(path, MAX_TEXT))
     except Tampered as error:
         raise Tampered(f"{path} cannot be read ({error}); pack the graph again") from None
     if not isinstance(parsed, dict):

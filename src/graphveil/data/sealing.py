@@ -36,7 +36,7 @@ PUBLIC_DEGREES = "how many training ids each id points to, with every id of the 
 _COUNTED = f"{PUBLIC_DEGREES}: counted in this graph, in which every id is present, as the data holder states"
 _STATED = f"{PUBLIC_DEGREES}: bounds stated by the data holder, which hold whoever is present"
 
-_MOST_PLANNED = 500_000_000
+_MAX_PLANNED = 500_000_000
 """Nodes that a budget is planned for without data: a graph of more does not fit the memory anyway."""
 
 
@@ -199,8 +199,8 @@ class Public:
     ) -> Public:
         """Sizes alone, for planning a budget without data; the first `num_train` ids (75 %) train."""
         for what, size in (("nodes", num_nodes), ("features", num_features), ("classes", num_classes)):
-            if not _is_size(size) or not 1 <= size <= _MOST_PLANNED:
-                raise InvalidInput(f"the number of {what} must lie in 1..{_MOST_PLANNED:,}, got {quoted(size)}")
+            if not _is_size(size) or not 1 <= size <= _MAX_PLANNED:
+                raise InvalidInput(f"the number of {what} must lie in 1..{_MAX_PLANNED:,}, got {quoted(size)}")
         count = round(0.75 * num_nodes) if num_train is None else num_train
         if not _is_size(count) or not 0 <= count <= num_nodes:
             raise InvalidInput(f"num_train must lie in 0..{num_nodes}, got {quoted(count)}")

@@ -15,9 +15,9 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from graphveil.checks import require_cost
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.mechanisms import scattered
+from graphveil.mechanisms import distributed_counts
 from graphveil.mechanisms.additive import Additive, certain
-from graphveil.mechanisms.scattered import PartSums
+from graphveil.mechanisms.distributed_counts import PartSums
 from graphveil.vocabulary import Curve, Floats, Query, SealedGraph, Source
 
 if TYPE_CHECKING:
@@ -169,12 +169,12 @@ class Gaussian(Additive):
         """Noisy sums made where edges lie, of rows on a grid that are no longer than `clip`."""
         import torch
 
-        parts = scattered.parts_of(sealed, len(asked.rows))
-        rows, step = scattered.on_grid(asked.rows.detach().cpu().numpy(), self.clip)
-        sizes = scattered.block_sizes(rows.size, rows.shape[1])
+        parts = distributed_counts.parts_of(sealed, len(asked.rows))
+        rows, step = distributed_counts.on_grid(asked.rows.detach().cpu().numpy(), self.clip)
+        sizes = distributed_counts.block_sizes(rows.size, rows.shape[1])
         sources = tuple(source.handed_normals(size) for size in sizes)
         noise = NormalBlocks(self.std, self.clip, step, rows.size, sources)
-        return torch.from_numpy(scattered.summed(parts, rows, noise)).reshape(rows.shape).to(asked.rows.device)
+        return torch.from_numpy(distributed_counts.summed(parts, rows, noise)).reshape(rows.shape).to(asked.rows.device)
 
     def log_ratio(self, rest: Tensor, shift: Tensor) -> float:
         log_ratio = float((shift * (rest - shift / 2)).sum())

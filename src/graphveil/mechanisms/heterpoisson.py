@@ -43,15 +43,15 @@ _REACH = 9.6
 """Standard deviations beyond which a Gaussian tail is negligible."""
 _SPACING = 0.04
 """Distance of the points at which a curve is exact; between them a chord bounds it from above."""
-_MOST_POINTS = 20_000
+_MAX_POINTS = 20_000
 """With hardly any noise the points lie further apart, rather than filling the memory."""
-_LEAST_NOISE = 2.0**-16
+_MIN_NOISE = 2.0**-16
 """Below this nothing finite is claimed: a single use tells, and the points lie too far apart to see where."""
-_MOST_CELLS = 1 << 26
+_MAX_CELLS = 1 << 26
 """Points of one curve, of all groups of c, at most: a few times half a gigabyte."""
 _BLOCK = 1 << 25
 """So many are computed at a time."""
-_LEAST_DENSITY = 1e-280
+_MIN_DENSITY = 1e-280
 """Points where the mixture is thinner are left out: quotients of what underflows mean nothing."""
 _LARGEST = 700.0
 """e to this power still fits a double; where it would not, a chord gives way to its left end, which is higher."""
@@ -91,8 +91,8 @@ class HeterPoissonCurve(Curve):
             raise InvalidInput(f"impossible out-degrees {self.low}..{self.high} or keep probabilities")
         centres = _within(self.high * self.rate)
         kept = _within(self.rate * min(self.multiplier, self.high * self.cap))
-        points = _MOST_POINTS if self.infinite else min((kept / self.noise + 2 * _REACH) / _SPACING, _MOST_POINTS)
-        if max(centres * kept, centres * points, 2 * kept * points) > _MOST_CELLS and not self.infinite:
+        points = _MAX_POINTS if self.infinite else min((kept / self.noise + 2 * _REACH) / _SPACING, _MAX_POINTS)
+        if max(centres * kept, centres * points, 2 * kept * points) > _MAX_CELLS and not self.infinite:
             raise InvalidInput(
                 f"batches of {self.high * self.rate:,.0f} subgraphs with noise {self.noise:.3g} take too much memory "
                 "to charge; use smaller batches or more noise"
@@ -100,7 +100,7 @@ class HeterPoissonCurve(Curve):
 
     @property
     def infinite(self) -> bool:
-        return self.noise < _LEAST_NOISE
+        return self.noise < _MIN_NOISE
 
     def keep(self, degree: int) -> float:
         """Probability that a central out-neighbour of a node with out-degree `degree` keeps it."""
@@ -176,11 +176,11 @@ def _sides(curve: HeterPoissonCurve) -> tuple[Points, Points]:
     there, back = [], []
     for some in np.split(weights, range(_BLOCK // len(x) + 1, len(weights), _BLOCK // len(x) + 1)):
         total = some @ density
-        remove, add = some @ up, (some @ density_down) / np.maximum(total, _LEAST_DENSITY)
+        remove, add = some @ up, (some @ density_down) / np.maximum(total, _MIN_DENSITY)
         for row in range(len(some)):
             # Beyond the last move that can happen there is nothing to see; far from every move the density underflows.
             reach = moves[np.flatnonzero(some[row])[-1]] + _REACH
-            seen = np.flatnonzero((x <= reach) & (total[row] > _LEAST_DENSITY))
+            seen = np.flatnonzero((x <= reach) & (total[row] > _MIN_DENSITY))
             loss = np.maximum.accumulate(x[seen] ** 2 / 2 + np.log(total[row, seen]))
             # Points closer than this differ by rounding alone; a longer chord is still above the curve.
             apart = np.diff(np.floor(loss * 1e8), prepend=-np.inf) > 0
@@ -252,7 +252,7 @@ def _table(noise: float, most: int) -> tuple[Floats, Floats, Floats, Floats, Flo
     e^{e - x^2/2}, delta_G(e; s) and delta_G(-e; s), each [m, j].
     """
     moves = np.arange(2 * most) / 2 / noise
-    spacing = max(_SPACING, (moves[-1] + 2 * _REACH) / _MOST_POINTS)
+    spacing = max(_SPACING, (moves[-1] + 2 * _REACH) / _MAX_POINTS)
     x = np.arange(-_REACH, moves[-1] + _REACH + spacing, spacing)
     loss = moves[:, None] * x - (moves**2 / 2)[:, None]
     up, down = (

@@ -19,14 +19,14 @@ from torch import Tensor
 
 from graphveil.checks import require_cost
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.answering import Answering, argmax_log_chances
+from graphveil.mechanisms.categorical import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve, response
 from graphveil.vocabulary import Curve, Floats, Source
 
 _LARGEST = 32.0
 """Beyond this epsilon doubles draw what is needed too coarsely: nothing finite is claimed."""
 
-_MOST_CLASSES = 1024
+_MAX_CLASSES = 1024
 """So that rounding stays below `_ROUNDING`."""
 
 _ROUNDING = 2.0**-20
@@ -45,8 +45,8 @@ class _Max(Answering):
 
     def __post_init__(self) -> None:
         require_cost(self.scale, "scale")
-        if not 2 <= self.classes <= _MOST_CLASSES:
-            raise InvalidInput(f"a noisy argmax needs 2 to {_MOST_CLASSES:,} classes, got {self.classes}")
+        if not 2 <= self.classes <= _MAX_CLASSES:
+            raise InvalidInput(f"a noisy argmax needs 2 to {_MAX_CLASSES:,} classes, got {self.classes}")
 
     @abstractmethod
     def epsilon(self) -> float:

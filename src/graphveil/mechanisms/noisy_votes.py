@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphveil.checks import require_cost
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.answering import Answering, argmax_log_chances
+from graphveil.mechanisms.categorical import Answering, argmax_log_chances
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.laplace import LaplaceCurve
@@ -24,7 +24,7 @@ from graphveil.vocabulary import Curve, Floats, Source
 _SMALLEST_SCALE = 1 / 16
 """Below this scale nothing finite is claimed: the tails of a double would be too coarse for a lost election."""
 
-MOST_VOTERS = 1 << 16
+MAX_VOTERS = 1 << 16
 _FLOOR = 2.0**-30
 """What double precision adds at most to mu where mu itself is tiny, charged."""
 
@@ -99,8 +99,8 @@ class NoisyVotes(Answering):
 
     def _counts(self, rows: Tensor) -> Tensor:
         """Votes for every class, float64 [uses, classes]."""
-        if rows.dim() != 2 or not 1 <= rows.shape[1] <= MOST_VOTERS:
-            raise InvalidInput(f"votes must be [uses, voters] with 1 to {MOST_VOTERS:,} voters, got {list(rows.shape)}")
+        if rows.dim() != 2 or not 1 <= rows.shape[1] <= MAX_VOTERS:
+            raise InvalidInput(f"votes must be [uses, voters] with 1 to {MAX_VOTERS:,} voters, got {list(rows.shape)}")
         known = torch.where((rows >= 0) & (rows < self.classes), rows, 0).long()
         counts = torch.zeros(len(rows), self.classes, dtype=torch.float64)
         return counts.scatter_add_(1, known, torch.ones_like(known, dtype=torch.float64))

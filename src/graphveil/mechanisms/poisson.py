@@ -21,7 +21,7 @@ from scipy.special import gammaln
 
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.additive import Additive
-from graphveil.mechanisms.answering import Answering
+from graphveil.mechanisms.categorical import Answering
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.laplace import Laplace, LaplaceCurve
 from graphveil.mechanisms.noisy_max import NoisyMax

@@ -12,7 +12,7 @@ from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.vocabulary import Curve, Floats
 
-_MOST_ORDERS = 10_000
+_MAX_ORDERS = 10_000
 """Each takes as many terms behind sampling. Papers try a few dozen."""
 
 
@@ -41,8 +41,8 @@ class MomentsCurve(RenyiCurve):
     most: int
 
     def __post_init__(self) -> None:
-        if not 2 <= self.most <= _MOST_ORDERS:
-            raise InvalidInput(f"Renyi orders go from 2 to at most {_MOST_ORDERS:,}, got most={self.most}")
+        if not 2 <= self.most <= _MAX_ORDERS:
+            raise InvalidInput(f"Renyi orders go from 2 to at most {_MAX_ORDERS:,}, got most={self.most}")
 
     def orders(self) -> Floats:
         """The orders that the authors try."""

@@ -11,7 +11,7 @@ import torch
 
 from graphveil.checks import require_cost, require_whole
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.exposed import ExposedCurve
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.vocabulary import Mechanism, Query, SealedGraph, Source
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SMALLEST_SCALE = 1 / 32
 """Beyond epsilon 32 doubles draw the noise that is needed too coarsely: nothing finite is claimed."""
 
-_MOST_PAIRS = 1 << 22
+_MAX_PAIRS = 1 << 22
 """Pairs that are named at most, so that rounding stays below `_ROUNDING`."""
 
 _ROUNDING = 2.0**-14
@@ -67,7 +67,7 @@ class TopPairs(Mechanism):
         starts = row_starts(asked.adj.num_nodes, self.undirected)
         edges = codes(asked.adj, starts, self.undirected)
         others = int(starts[-1]) - len(edges)
-        count = min(max(asked.count, 0), int(starts[-1]), _MOST_PAIRS)
+        count = min(max(asked.count, 0), int(starts[-1]), _MAX_PAIRS)
         # In scales, so that nothing overflows however large the scale is.
         scores = (1 / self.scale if self.scale > 0 else math.inf) + source.laplace(len(edges))
         rivals = top_laplace(source, others, min(count, others))

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from torch import Tensor, nn
 
 from graphveil.checks import is_number, quoted
-from graphveil.codec import Described
+from graphveil.codec import Serializable
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.nn.own_network import OwnNetwork
-from graphveil.runtime.memory import Room
+from graphveil.runtime.memory import MemoryEstimate
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Unit
@@ -67,7 +67,7 @@ class PredictionReads(StrEnum):
 
 
 @dataclass(frozen=True)
-class Method(Described):
+class Method(Serializable):
     """A frozen dataclass whose fields are public hyper-parameters.
 
     A reader sees the theorem in `plan` and the algorithm in `fit`.
@@ -131,9 +131,9 @@ class Method(Described):
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
 
-    def room(self, public: Public) -> Room:  # noqa: ARG002
+    def room(self, public: Public) -> MemoryEstimate:  # noqa: ARG002
         """Memory that a run takes beside the graph, at least; none if nobody knows."""
-        return Room()
+        return MemoryEstimate()
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002
         """Release what predictions on the session's (new) graph need, under the same plan as `fit`."""

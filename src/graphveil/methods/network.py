@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from graphveil.checks import parse, require_positive, require_whole
-from graphveil.codec import LATER
+from graphveil.codec import OMIT_DEFAULT
 from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method
 from graphveil.nn.features import Scale
@@ -31,7 +31,7 @@ class Network(Method):
     """Weight of the squares of the weights in the loss."""
     scale: Annotated[str, Scale] = "shifted"
     """How features are scaled before the network reads them."""
-    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=OMIT_DEFAULT)
     """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
     """
 

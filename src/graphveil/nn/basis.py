@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graphveil.data.sealing import Public
+from graphveil.nn.cross_fit import Folds, cross_fitted
 from graphveil.nn.features import unit_rows
-from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.vocabulary import State
 
 _POWER = 0.5

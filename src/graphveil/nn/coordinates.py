@@ -19,7 +19,7 @@ from graphveil.data.arcs import Csr
 from graphveil.nn.aggregate import COLUMNS, Operator, Walk
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator
-from graphveil.nn.rows import Mapped, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
+from graphveil.nn.rows import RowMap, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
@@ -46,7 +46,7 @@ _SMALL = 1e-9
 def scalings(x: Rows) -> tuple[Scaling, ...]:
     """Directions of rows; beside them, where features are few, every column as it is."""
     ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
-    bounded = whole(Mapped(x, _bounded, x.shape[1])) if x.shape[0] else x[:0].new_zeros(1, x.shape[1])
+    bounded = whole(RowMap(x, _bounded, x.shape[1])) if x.shape[0] else x[:0].new_zeros(1, x.shape[1])
     return tuple(Scaling.fit(bounded, how) for how in ways)
 
 
@@ -57,7 +57,7 @@ def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
 
 def scaled_rows(x: Rows, scaling: tuple[Scaling, ...]) -> Rows:
     """The same of all rows, made as they are read if they are many."""
-    return whole(Mapped(x, lambda some: scaled(some, scaling), x.shape[1] * len(scaling)))
+    return whole(RowMap(x, lambda some: scaled(some, scaling), x.shape[1] * len(scaling)))
 
 
 def _bounded(x: Tensor) -> Tensor:
@@ -100,14 +100,14 @@ class Axes:
     def _of_many(cls, rows: Rows, width: int, power: float) -> Axes:
         """The same from moments that are summed block by block in float64."""
         (count, columns), mean = rows.shape, column_means(rows).double()
-        centred = Mapped(rows, lambda some: some.double() - mean, columns)
+        centred = RowMap(rows, lambda some: some.double() - mean, columns)
         width = min(width, columns)
         if columns > 4 * width:
             # Subspace iteration: moments of all columns would take longer.
             basis = torch.linalg.qr(torch.randn(columns, width, dtype=torch.float64))[0]
             for _ in range(_PASSES):
                 basis = torch.linalg.qr(summed(count, partial(_turned, centred, basis)))[0]
-            small = gram(Mapped(centred, lambda some: some @ basis, width))
+            small = gram(RowMap(centred, lambda some: some @ basis, width))
         else:
             basis, small = torch.eye(columns, dtype=torch.float64), gram(centred)
         values, vectors = _eigenvectors(small)
@@ -126,7 +126,7 @@ class Axes:
 
     def of(self, rows: Rows) -> Rows:
         """All rows, [n, p], made as they are read if they are many."""
-        return whole(Mapped(rows, self, self.width))
+        return whole(RowMap(rows, self, self.width))
 
 
 _PASSES = 4
@@ -155,7 +155,7 @@ class Frame:
     @classmethod
     def of(cls, rows: Rows, width: int) -> Frame:
         """Learnt from public rows [m, d]."""
-        precise = Mapped(rows, lambda some: some.double(), rows.shape[1])
+        precise = RowMap(rows, lambda some: some.double(), rows.shape[1])
         axes = Axes.leading(precise, width, _POWER)
         lengths = in_blocks(rows.shape[0], lambda part: torch.linalg.vector_norm(_counted(axes(precise[part])), dim=1))
         return cls(axes, quantile(lengths, _WHOLE) if len(lengths) else 1.0)
@@ -167,7 +167,7 @@ class Frame:
 
     def rows(self, rows: Rows) -> Rows:
         """Those of all rows, made as they are read if they are many."""
-        return whole(Mapped(rows, self, self.width))
+        return whole(RowMap(rows, self, self.width))
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Float64 [k, p + 1]. Row by row: none moves another."""
@@ -192,10 +192,10 @@ def quantile(values: Tensor, share: float) -> float:
 def condensed(rows: Rows) -> Tensor:
     """The leading directions of many rows, as few as are sent over hops, in 16 bits, [n, p]."""
     axes = Axes.leading(rows, _SENT)
-    return in_blocks(rows.shape[0], lambda part: axes(rows[part]).clamp(-_MOST_HALF, _MOST_HALF).half())
+    return in_blocks(rows.shape[0], lambda part: axes(rows[part]).clamp(-_MAX_HALF, _MAX_HALF).half())
 
 
-_MOST_HALF = 6e4
+_MAX_HALF = 6e4
 """The largest numbers of 16 bits are a little larger."""
 
 
@@ -271,7 +271,7 @@ def _leading_of_many(adj: Csr, count: int) -> Tensor:
     for _ in range(_TURNS):
         for part in blocks(count, COLUMNS):
             basis[:, part] += walk @ basis[:, part].contiguous()
-        moments = gram(Mapped(basis, lambda some: some.double(), count)).cpu() / adj.num_nodes
+        moments = gram(RowMap(basis, lambda some: some.double(), count)).cpu() / adj.num_nodes
         # Q = B R^-1 with R^T R = B^T B: columns of mean square 1, as long as they were drawn.
         moments.diagonal().add_(_SMALL)
         turn = torch.linalg.inv(torch.linalg.cholesky(moments).T).float().to(basis.device)

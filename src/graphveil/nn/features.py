@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphveil.checks import parse
 from graphveil.errors import InvalidInput
-from graphveil.nn.rows import Mapped, Rows, column_deviations, column_means, deviation
+from graphveil.nn.rows import RowMap, Rows, column_deviations, column_means, deviation
 from graphveil.vocabulary import State
 
 
@@ -80,9 +80,9 @@ class Scaling:
         how = parse(Scale, scale, "scale")
         shift, factor = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
         if how is Scale.SHIFTED:
-            units = Mapped(x, unit_rows, x.shape[1])
+            units = RowMap(x, unit_rows, x.shape[1])
             shift = column_means(units)
-            factor = (1 / deviation(Mapped(units, lambda rows: rows - shift, x.shape[1]))).expand(x.shape[1]).clone()
+            factor = (1 / deviation(RowMap(units, lambda rows: rows - shift, x.shape[1]))).expand(x.shape[1]).clone()
         elif how is Scale.COLUMNS:
             shift, factor = column_means(x), 1 / column_deviations(x)
         return cls(how, shift, factor)
@@ -98,7 +98,7 @@ class Scaling:
 
     def rows(self, x: Rows) -> Rows:
         """Scaled features [n, d], made as they are read."""
-        return Mapped(x, self, x.shape[1])
+        return RowMap(x, self, x.shape[1])
 
     def state(self) -> State:
         """The statistics, to be released with the model."""

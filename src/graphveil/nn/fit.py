@@ -15,7 +15,7 @@ from graphveil.nn.mlp import counted
 from graphveil.nn.recorded import Recorded
 from graphveil.nn.rows import Rows
 from graphveil.nn.targets import Targets
-from graphveil.runtime.counter_rng import Chance
+from graphveil.runtime.counter_rng import CounterRng
 from graphveil.runtime.progress import track
 
 
@@ -155,7 +155,7 @@ def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: 
         batches, optimiser = sweeps.batches(rows), _adam(module, sweeps)
         _cycle(module, optimiser, x, targets, batches, len(batches), sweeps.learning_rate)
         return
-    chance = Chance.drawn(rows.device)
+    chance = CounterRng.drawn(rows.device)
     if len(rows) <= VAST:
         rows = rows[torch.randperm(len(rows))]
         judges, rows = rows.tensor_split([min(len(rows) // _ONE_IN, _JUDGES)])
@@ -189,7 +189,7 @@ def _cycles(
     return cycle
 
 
-def _endless(rows: Tensor, chance: Chance) -> Iterator[Tensor]:
+def _endless(rows: Tensor, chance: CounterRng) -> Iterator[Tensor]:
     """Batches of `rows` [k, *] without an end: shuffled anew for every pass, the rest of which is left out.
 
     Of a vast number of rows, any of them at any time: most are never read, and to shuffle them would take longer.

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from graphveil.nn.features import Scaling
 from graphveil.nn.rows import Rows, in_blocks
-from graphveil.runtime.counter_rng import Chance
+from graphveil.runtime.counter_rng import CounterRng
 from graphveil.vocabulary import State
 
 
@@ -28,7 +28,7 @@ class Dropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.silenced = round(256 * rate)
-        self.chance: Chance | None = None
+        self.chance: CounterRng | None = None
         """Where bytes come from; None: torch's generator."""
 
     def extra_repr(self) -> str:
@@ -93,7 +93,7 @@ def _silence_back(grad: Any, out: Any, stretch: Any, back: Any) -> None:
 
 
 @contextmanager
-def counted(module: nn.Module, chance: Chance) -> Iterator[None]:
+def counted(module: nn.Module, chance: CounterRng) -> Iterator[None]:
     """Inside, what `module` silences is drawn from `chance`: the same on every device, and fast on all."""
     drops = [part for part in module.modules() if isinstance(part, Dropout)]
     for number, part in enumerate(drops):

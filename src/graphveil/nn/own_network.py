@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from graphveil.checks import quoted, require_printable
-from graphveil.codec import Described
+from graphveil.codec import Serializable
 from graphveil.errors import InvalidInput
 
 Setting = int | float | str | bool
@@ -20,7 +20,7 @@ Make = Callable[..., nn.Module]
 
 
 @dataclass(frozen=True)
-class OwnNetwork(Described):
+class OwnNetwork(Serializable):
     """A class or function that makes a module: make(features, classes, **settings). `OwnNetwork.of(Net, hidden=16)`.
 
     Files carry its name and settings and never the code: what was read from a file has a name only, and makes modules

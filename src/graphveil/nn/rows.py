@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphveil.runtime.compute import on_gpu, rows_at_a_time
-from graphveil.runtime.memory import BLOCK_SIZE, Room
+from graphveil.runtime.memory import BLOCK_SIZE, MemoryEstimate
 
 WHOLE = 1 << 17
 """Rows up to which a matrix is read as a whole."""
@@ -46,7 +46,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
+class RowMap:
     """`how` of rows, each made from its own row [d] alone: [n, width]."""
 
     rows: Rows
@@ -66,7 +66,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class HStack:
     """Matrices side by side, [n, sum of their widths]."""
 
     parts: tuple[Rows, ...]
@@ -115,12 +115,12 @@ def many(count: int) -> bool:
     return count > WHOLE
 
 
-def at_a_time(count: int, a_row: int, held: int) -> Room:
+def at_a_time(count: int, a_row: int, held: int) -> MemoryEstimate:
     """The memory of a run that holds so many bytes, and so many for a row of the `count` that are read in blocks."""
     size = rows_at_a_time(BLOCK)
     if many(count) and size < count:
-        return Room(held, size, a_row, BLOCK_SIZE)
-    return Room(held, count, a_row)
+        return MemoryEstimate(held, size, a_row, BLOCK_SIZE)
+    return MemoryEstimate(held, count, a_row)
 
 
 def whole(rows: Rows) -> Rows:
@@ -200,4 +200,4 @@ def _column_means(rows: Rows) -> Tensor:
 def alike(rows: Rows) -> Rows:
     """All entries divided by their common standard deviation, [n, k]: long rows stay longer than short ones."""
     divisor = deviation(rows)
-    return Mapped(rows, lambda some: some / divisor, rows.shape[1])
+    return RowMap(rows, lambda some: some / divisor, rows.shape[1])

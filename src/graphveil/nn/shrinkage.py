@@ -24,7 +24,7 @@ def shrunk_weights(sums: Tensor, gram: Tensor, noise: float) -> Tensor:
     squares, classes = np.square(seen).sum(axis=1), seen.shape[1]
 
     def variances(logs: Floats) -> Floats:
-        spread, rest = np.exp(np.clip(logs, -40, _MOST))
+        spread, rest = np.exp(np.clip(logs, -40, _MAX))
         return np.asarray(values**2 * spread + values * rest + noise**2 + 1e-12)
 
     def loss(logs: Floats) -> float:
@@ -33,18 +33,18 @@ def shrunk_weights(sums: Tensor, gram: Tensor, noise: float) -> Tensor:
 
     starts = [np.array([spread, rest]) for spread in (-4.0, 0.0) for rest in (-3.0, 0.0)]
     best = min((minimize(loss, start, method="Nelder-Mead") for start in starts), key=lambda found: float(found.fun))
-    factors = np.exp(np.clip(best.x, -40, _MOST)[0]) * values / variances(best.x)
+    factors = np.exp(np.clip(best.x, -40, _MAX)[0]) * values / variances(best.x)
     return torch.from_numpy(vectors @ (factors[:, None] * seen)).to(sums.device)
 
 
 def posteriors(scores: Tensor) -> Tensor:
     """Scores that estimate shares of classes as probabilities, none of them 0, [n, c]."""
     classes = scores.shape[1]
-    shares = scores.clamp(min=_LEAST / classes)
+    shares = scores.clamp(min=_MIN / classes)
     return shares / shares.sum(dim=1, keepdim=True)
 
 
-_MOST = np.array([40.0, 0.0])
+_MAX = np.array([40.0, 0.0])
 """ln tau and ln s^2: labels are 0 or 1 and deviate by no more than 1, else s could explain away any signal."""
-_LEAST = 0.1
+_MIN = 0.1
 """Before they sum to 1, none is less than this share of an even chance."""

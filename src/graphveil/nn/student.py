@@ -35,7 +35,7 @@ class RidgeStudent:
 
         B = argmin sum_q |(r_q, 1) B - (onehot_q - mean)|^2 + ridge |B|^2,    logits_i = (r_i, 1) B + mean
 
-    r: unit rows [m, p] of a `View`.
+    r: unit rows [m, p] of a `PublicEmbedding`.
     """
 
     ridge: float = 3.0

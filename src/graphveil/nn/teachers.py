@@ -20,8 +20,8 @@ from torch import Tensor
 
 from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
+from graphveil.nn.public_embedding import PublicEmbedding
 from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, TeacherStart
-from graphveil.nn.view import View
 from graphveil.vocabulary import Floats
 
 
@@ -66,11 +66,11 @@ class VotingTeachers:
 
         posterior_k  ~  sum over chosen i of class k of e^{(cos(alone(x_i), seen_q) - 1) / temperature}
 
-    in the coordinates of a `View` of the public graph. No training and no private arcs: twenty nodes can vote.
+    in the coordinates of a public embedding. No training and no private arcs: twenty nodes can vote.
     x: public, [m, d]; adj: public arcs.
     """
 
-    view: View
+    view: PublicEmbedding
     x: Tensor
     adj: Csr
     temperature: float = 0.1

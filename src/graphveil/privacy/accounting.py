@@ -40,9 +40,9 @@ _MENDED = 4e-3
 """Calibration with all cases of such a bound stops this close below its target."""
 _TAIL = 1e-18
 """Mass beyond the grid that one use may carry to infinity."""
-_MOST_BINS = 1 << 21
+_MAX_BINS = 1 << 21
 """Nodes of one use's grid, about."""
-_MOST_LENGTH = 1 << 22
+_MAX_LENGTH = 1 << 22
 """Nodes of a composed grid: what would take more, and with it gigabytes, is composed on a coarser one."""
 _RANGE = 1 << 16
 """No loss above this is resolved; it counts as infinite."""
@@ -61,11 +61,11 @@ _LOWER_RANGE = 512.0
 _GAUSSIAN, _RENYI, _SUMMED, _LEFT_OUT = 0.45, 0.35, 0.1, 0.1
 """Shares of delta where plans are chosen one after the other: see `adaptive_epsilon`; the last pays for losses that
 Renyi divergences leave out and for tails that noise has on paper alone."""
-_LEAST_SQUARE = 1e-280
+_MIN_SQUARE = 1e-280
 """Squares below this have too few digits."""
 _CELLS = 1 << 14
 """In so many cells a Renyi divergence is integrated."""
-_LEAST_NOISE = 1e-4
+_MIN_NOISE = 1e-4
 """Calibration does not look below this."""
 
 Claims = tuple[tuple[Curve, int], ...]
@@ -232,7 +232,7 @@ def _lower_epsilon(claims: Claims, delta: float, upper: float) -> float:
         found = min(float(pld.get_epsilon_for_delta(most)), upper)
         finer = _moved(found, partial(_tells, pld, most), -1) - _share(claims)
         grid = _align(claims, grid / 4)
-        if finer <= lower or finer > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MOST_BINS >> 3:
+        if finer <= lower or finer > upper * (1 - 2 * _PRECISION) or _bins(claims, grid) > _MAX_BINS >> 3:
             return max(lower, finer)
         lower = finer
     return lower
@@ -330,7 +330,7 @@ def _search(spent: Callable[[float], float], target: float, delta: float) -> flo
             raise Unsupported(f"no noise below {high:.0g} brings epsilon down to {target:.4g} at delta {delta:.3g}")
     at_low = spent(low)
     while at_low <= target:
-        if low < _LEAST_NOISE:
+        if low < _MIN_NOISE:
             raise Unsupported(
                 f"even noise {low:.0e} spends less than epsilon {target:.4g} at delta {delta:.3g}, because delta "
                 "exceeds the chance that a record is read at all; choose a smaller delta"
@@ -376,7 +376,7 @@ def _claims(steps: Iterable[Any]) -> Claims:
 def _root_of_squares(mus: Sequence[tuple[float, int]]) -> float:
     """sqrt(sum times mu^2), also where squares do not fit a double."""
     square = sum(times * mu * mu for mu, times in mus)
-    if _LEAST_SQUARE < square < math.inf:
+    if _MIN_SQUARE < square < math.inf:
         return math.sqrt(square)
     unit = max(mu for mu, _ in mus)
     return unit * math.sqrt(sum(times * (mu / unit) ** 2 for mu, times in mus))
@@ -603,7 +603,7 @@ def _refined(claims: Claims, read: Callable[[Any], tuple[float, ...]], rough: bo
         finer = read(pld)
         settled = math.isfinite(values[0]) and values[0] - finer[0] <= _PRECISION * finer[0]
         values = tuple(map(min, values, finer))
-        if settled or _bins(claims, grid) > _MOST_BINS >> 1:
+        if settled or _bins(claims, grid) > _MAX_BINS >> 1:
             break
     return values
 
@@ -613,7 +613,7 @@ def _first_grid(claims: Claims) -> float:
     losses = [(_typical_loss(curve), times) for curve, times in claims]
     total = max(loss * math.sqrt(times) for loss, times in losses)
     typical = min(loss for loss, times in losses if loss * times >= 1e-3 * total) / 6
-    return typical * max(1.0, _bins(claims, typical) / (_MOST_BINS >> 2))
+    return typical * max(1.0, _bins(claims, typical) / (_MAX_BINS >> 2))
 
 
 def _bins(claims: Claims, grid: float) -> float:
@@ -657,7 +657,7 @@ def _compose(claims: Claims, grid: float, *, pessimistic: bool) -> Any:
     for curve, times in claims:
         one = _pld(curve, grid, pessimistic)
         length += max(_length(side, times) for side in (one._pmf_remove, one._pmf_add))
-        if length > _MOST_LENGTH:
+        if length > _MAX_LENGTH:
             return None
         with warnings.catch_warnings():
             # Its tail bounds overflow to infinity for large orders, which only makes them unused.

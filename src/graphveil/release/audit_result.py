@@ -33,7 +33,7 @@ MAY_COUNT = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditResult:
     """A certified lower bound beside a claimed upper one."""
 
     attack: str

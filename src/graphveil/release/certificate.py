@@ -16,12 +16,12 @@ from graphveil.codec import plain, rounded
 from graphveil.data.graph import Graph
 from graphveil.data.schema import Schema
 from graphveil.errors import InvalidInput, Tampered, Unsupported
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.method import Method
 from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
-from graphveil.release.statement import DIRECTION, Promise, in_lines
+from graphveil.release.statement import DIRECTION, PrivacyStatement, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_schema
@@ -47,17 +47,17 @@ _PASSED = f"up to version {APART} data with the same ids passed for others"
 READABLE = (UNTRACED, NAMELESS, UNPROMISED, APART, SCHEMA)
 """Versions that can be read."""
 
-_MOST_GENERATIONS = 16
+_MAX_GENERATIONS = 16
 """Releases that may be made of one another in turn: their certificates nest in one file."""
 
-_MOST_MEMBERS = 64
+_MAX_MEMBERS = 64
 """Certificates in one file at most, this one and all that it descends from."""
 
 PATIENCE = 60.0
 """Seconds that the plans of one file may take to be charged; the slowest of our own took 14."""
 
-_MOST_NODES = 10**12
-_MOST_WEIGHTS = 1 << 27
+_MAX_NODES = 10**12
+_MAX_WEIGHTS = 1 << 27
 """Nodes, and features times classes, at most in a file: weights are tried on zeros of such a size."""
 
 _FIRST_FACTS = (
@@ -188,9 +188,9 @@ class Certificate:
         edges = self.plan.adjacency.unit is Unit.EDGE
         if origin.descends and not (edges and self.parents[0].plan.adjacency == self.plan.adjacency):
             raise InvalidInput("a graph of released edges is protected as these were: edges, directed or not")
-        if self.generations > _MOST_GENERATIONS or self.members > _MOST_MEMBERS:
+        if self.generations > _MAX_GENERATIONS or self.members > _MAX_MEMBERS:
             raise InvalidInput(
-                f"this release would descend from {_MOST_GENERATIONS} generations of others, or {_MOST_MEMBERS} in "
+                f"this release would descend from {_MAX_GENERATIONS} generations of others, or {_MAX_MEMBERS} in "
                 "all; train on the data instead"
             )
         if self.sound is None:
@@ -291,17 +291,19 @@ class Certificate:
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 
     @property
-    def promises(self) -> tuple[Promise, ...]:
+    def promises(self) -> tuple[PrivacyStatement, ...]:
         """What every guarantee means for a person, by what is proven; of several first what all of them together do."""
         if len(self.guarantees) == 1:
             return (self._promise(self.guarantees[0], ""),)
         return (self._alike(), *(self._promise(one, f"in {one.dataset!r}") for one in self.guarantees))
 
-    def _promise(self, one: Guarantee, where: str) -> Promise:
+    def _promise(self, one: Guarantee, where: str) -> PrivacyStatement:
         assumes, public = self._assumes(), self.provenance.public
-        return Promise(one.adjacency, one.sound_epsilon, one.delta, where, assumes, public, reads=one.releases > 0)
+        return PrivacyStatement(
+            one.adjacency, one.sound_epsilon, one.delta, where, assumes, public, reads=one.releases > 0
+        )
 
-    def _alike(self) -> Promise:
+    def _alike(self) -> PrivacyStatement:
         """For whatever is the same in all datasets, as most links are from one month to the next: epsilons add up."""
         first = self.guarantees[0]
         common = len({one.adjacency for one in self.guarantees}) == 1
@@ -539,7 +541,7 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
             raise TypeError("the names of columns and classes are not those of so many")
     if made.sizes:
         nodes, features, classes = made.sizes
-        if nodes > _MOST_NODES or features * classes > _MOST_WEIGHTS:
+        if nodes > _MAX_NODES or features * classes > _MAX_WEIGHTS:
             raise Tampered(f"no graph has {nodes:,} nodes, {features:,} features and {classes:,} classes")
     return made
 

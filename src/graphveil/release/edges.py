@@ -21,7 +21,7 @@ from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.data.arcs import Csr, arcs_of
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, Descent, arcs_digest, names_digest, to_text
+from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, arcs_digest, names_digest, to_text
 from graphveil.errors import InvalidInput, MissingExtra, Tampered
 from graphveil.methods.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
@@ -110,9 +110,9 @@ class ReleasedEdges:
         name = f"{graph.name} released by {self.method.name()}"
         return replace(graph.with_arcs(self.arcs()), name=name)
 
-    def lineage(self) -> Descent:
+    def lineage(self) -> GraphOrigin:
         """What a graph with these edges descends from."""
-        return Descent(self.certificate.to_json(), arcs_digest(self._arcs()))
+        return GraphOrigin(self.certificate.to_json(), arcs_digest(self._arcs()))
 
     def to_pyg(self, ids: Iterable[str] | None = None) -> Data:
         """As a PyG `Data` with edge_index and num_nodes; `to_graph(graph).to_pyg()` has features and labels too.
@@ -230,7 +230,7 @@ def _from_parquet(contents: Mapping[str, bytes], described: Mapping[str, Any]) -
     told = {name: words for name, words in (schema.metadata or {}).items() if name.startswith(b"graphveil")}
     due = {b"graphveil": contents["graph.json"], b"graphveil card": contents[CARD].removesuffix(b"\n")}
     if described["schema"] == SCHEMA:
-        due[PARQUET_KEY] = to_text(Descent(contents["certificate.json"].decode(), described["arcs"])).encode()
+        due[PARQUET_KEY] = to_text(GraphOrigin(contents["certificate.json"].decode(), described["arcs"])).encode()
     if told != due:
         raise ValueError("what edges.parquet says of itself is not what the other files say")
     if schema.names != ["source", "target"] or set(schema.types) != {pa.int64()}:

@@ -34,7 +34,7 @@ OPSET = 18
 _TRIED = 16
 """Rows on which a file is compared with the release before it is left behind."""
 
-_MOST_BYTES = 1 << 31
+_MAX_BYTES = 1 << 31
 """An ONNX file holds no more."""
 
 
@@ -169,7 +169,7 @@ def _save_onnx(release: Release, module: TorchRelease, place: Path) -> None:
         import onnxscript  # noqa: F401  # torch needs it
     except ImportError:
         raise MissingExtra("ONNX files need the extra: pip install 'graphveil[onnx]'") from None
-    if sum(part.nbytes for part in module.state_dict().values() if isinstance(part, Tensor)) >= _MOST_BYTES:
+    if sum(part.nbytes for part in module.state_dict().values() if isinstance(part, Tensor)) >= _MAX_BYTES:
         raise Unsupported("an ONNX file holds less than 2 GB of weights; export to torch")
     asked = _example(release, _TRIED)
     with _quiet():

@@ -32,7 +32,7 @@ from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.methods.method import Method, from_file
 from graphveil.nn.own_network import Make, OwnNetwork
 from graphveil.release import serving
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.predictions import Predictions
 from graphveil.release.statement import power
@@ -67,7 +67,7 @@ class Release:
     state: State
     certificate: Certificate
     _graph: Graph | None = field(default=None, repr=False, compare=False)
-    audit: Finding | None = None
+    audit: AuditResult | None = None
     """What an audit of the same plan found; see `graphveil.audit`."""
     threshold: Threshold | None = None
     """From which chance on a class is named; see `with_threshold`."""
@@ -513,11 +513,11 @@ def _ids(body: bytes | None) -> tuple[str, ...] | None:
     return found
 
 
-def _finding(body: bytes | None) -> Finding | None:
+def _finding(body: bytes | None) -> AuditResult | None:
     if body is None:
         return None
     described = parse_json(body, READABLE)
-    found = Finding.rebuild(described)
+    found = AuditResult.rebuild(described)
     require_agreement(described, {"schema": described["schema"], **found.describe()}, _AUDIT)
     return found
 

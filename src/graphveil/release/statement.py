@@ -37,7 +37,7 @@ _ALWAYS = "what would be learnt without the person or link too, because it is tr
 
 
 @dataclass(frozen=True)
-class Promise:
+class PrivacyStatement:
     """What a guarantee means. `public`: the public graph beside the private one, in words, or nothing."""
 
     adjacency: Adjacency
@@ -139,7 +139,7 @@ def even_odds(epsilon: float, delta: float) -> str:
     return " : ".join(shares(epsilon, delta))
 
 
-def in_lines(promises: Sequence[Promise], prefix: str = "") -> list[str]:
+def in_lines(promises: Sequence[PrivacyStatement], prefix: str = "") -> list[str]:
     """The head of a card: what can be signed, then who is and is not protected. prefix: what comes before it."""
     lines = [f"{prefix}{one.sentence}" for one in promises]
     kinds = dict.fromkeys((one.protected, one.not_protected) for one in promises)

@@ -24,7 +24,7 @@ from graphveil.runtime.folders import settled
 from graphveil.runtime.safe_json import plain_json
 from graphveil.vocabulary import Reading
 
-_MOST_USES = 1000
+_MAX_USES = 1000
 """Releases of one trial at most; methods that serve other graphs ask as often as they have hops."""
 
 
@@ -122,8 +122,8 @@ def _require_serving(release: Release) -> None:
     _, features, classes = sizes
     public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)
     plan = plan_of(method, public, adjacency, Reading.SOUND, 1.0)
-    if sum(step.times for step in plan.steps) > _MOST_USES:
-        raise Tampered(f"{method.name()} would ask more than {_MOST_USES:,} times: it was altered")
+    if sum(step.times for step in plan.steps) > _MAX_USES:
+        raise Tampered(f"{method.name()} would ask more than {_MAX_USES:,} times: it was altered")
     try:
         with torch.random.fork_rng(devices=[]), no_more_weights_than(state):
             method.serve(Session(public, sealed, plan, Seeded(0)), state)

@@ -18,7 +18,7 @@ _STEP, *_FACTORS = (int(word) for word in _WORDS.view(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
-class Chance:
+class CounterRng:
     """Words by (key, turn, place). key: of this stream; turn: int64 [], on the device that the words are for.
 
     Whoever holds it moves `turn` on in place, so that a recorded step draws anew whenever it is replayed.
@@ -32,9 +32,9 @@ class Chance:
         """A stream whose key is drawn by torch's generator."""
         return cls(int(torch.randint(2**62, (), device="cpu")), torch.zeros((), dtype=torch.int64, device=device))
 
-    def stream(self, number: int) -> Chance:
+    def stream(self, number: int) -> CounterRng:
         """Another one, that moves with this one."""
-        return Chance(int(mixed(torch.tensor(self.key + number + 1, device="cpu"))) & (2**62 - 1), self.turn)
+        return CounterRng(int(mixed(torch.tensor(self.key + number + 1, device="cpu"))) & (2**62 - 1), self.turn)
 
     def words(self, count: int) -> Tensor:
         """int64 [count] of this turn."""

@@ -1,4 +1,4 @@
-"""The words of `Chance` in one kernel. Loaded where Triton is installed alone."""
+"""The words of `CounterRng` in one kernel. Loaded where Triton is installed alone."""
 
 from __future__ import annotations
 

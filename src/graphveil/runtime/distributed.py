@@ -47,7 +47,7 @@ class Lost(GraphveilError):
 
 
 @dataclass(frozen=True)
-class Crew:
+class Workers:
     """The processes of one run: this one's number, and how many there are."""
 
     rank: int = 0
@@ -59,12 +59,12 @@ class Crew:
         return self.rank == 0
 
 
-_ALONE = Crew()
-_crew: ContextVar[Crew] = ContextVar("crew", default=_ALONE)
+_ALONE = Workers()
+_crew: ContextVar[Workers] = ContextVar("crew", default=_ALONE)
 
 
 @contextmanager
-def joined() -> Iterator[Crew]:
+def joined() -> Iterator[Workers]:
     """Share the training inside this block with the other processes of `torchrun`; without it, nothing happens."""
     if not dist.is_torchelastic_launched() or os.environ["WORLD_SIZE"] == "1":
         yield _ALONE
@@ -77,7 +77,7 @@ def joined() -> Iterator[Crew]:
     with _answered():
         # No backend named: gloo carries what lies in memory, nccl what lies on a GPU.
         dist.init_process_group(timeout=_PATIENCE)
-    token = _crew.set(Crew(dist.get_rank(), dist.get_world_size()))
+    token = _crew.set(Workers(dist.get_rank(), dist.get_world_size()))
     try:
         yield _crew.get()
     finally:
@@ -114,7 +114,7 @@ def require_alike(describe: Callable[[], str], what: str) -> None:
         raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
 
 
-def crew() -> Crew:
+def crew() -> Workers:
     """The processes of this run."""
     return _crew.get()
 

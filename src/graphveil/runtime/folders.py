@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.errors import InvalidInput, Tampered
-from graphveil.runtime.safe_json import MOST_TEXT, most_bytes, parse_json, read_plain
+from graphveil.runtime.safe_json import MAX_TEXT, most_bytes, parse_json, read_plain
 
 MANIFEST = "manifest.json"
 CARD = "card.txt"
@@ -376,7 +376,7 @@ def _require_no_others(home: int, folder: Path, listed: Collection[str]) -> None
 
 
 def _read(home: int, folder: Path, name: str) -> bytes:
-    most = MOST_TEXT if name.endswith((".json", ".txt")) else most_bytes()
+    most = MAX_TEXT if name.endswith((".json", ".txt")) else most_bytes()
     try:
         return read_plain(name, most, home)
     except Tampered as error:

@@ -94,7 +94,7 @@ def placed(device: torch.device) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryEstimate:
     """Bytes that a run takes beside the graph, at least: `held` throughout, and `a_row` for each of `rows` at a time.
 
     lower: what makes these rows fewer, in words; empty if nothing does.
@@ -115,7 +115,7 @@ BLOCK_SIZE = "the block, Compute(block=...) or --block,"
 """What makes rows fewer that are worked on at a time, for `Room.lower`."""
 
 
-def require_room(device: torch.device, room: Room, nodes: int) -> None:
+def require_room(device: torch.device, room: MemoryEstimate, nodes: int) -> None:
     """There is so much memory, or a clear error before anything is spent that names what to lower. nodes: of the graph.
 
     A GPU's is what is free; a processor's is all that the machine has, because others may give theirs back.
@@ -145,7 +145,7 @@ def _free(device: torch.device) -> int:
 
 
 @contextmanager
-def roomy() -> Iterator[None]:
+def report_oom() -> Iterator[None]:
     """A GPU that runs out of memory inside says what to lower."""
     try:
         yield

@@ -17,13 +17,13 @@ from typing import Any, BinaryIO
 from graphveil.checks import require_printable
 from graphveil.errors import InvalidInput, Tampered
 
-MOST_TEXT = 4 << 20
+MAX_TEXT = 4 << 20
 """Bytes of a JSON file or a card at most. Those of the largest plan we know take a fortieth."""
 
 _DEEPEST = 64
 """Objects and lists inside one another at most: certificates carry those they descend from."""
 
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 """Digits of a whole number at most: those of 64 bits, with a sign."""
 
 
@@ -94,8 +94,8 @@ def plain_json(body: bytes | str) -> Any:
 
     Nesting, digits and length are bounded, and every string is one line of printable characters.
     """
-    if len(body) > MOST_TEXT:
-        raise Tampered(f"{len(body):,} bytes of JSON; at most {MOST_TEXT:,} are read")
+    if len(body) > MAX_TEXT:
+        raise Tampered(f"{len(body):,} bytes of JSON; at most {MAX_TEXT:,} are read")
     try:
         text = body if isinstance(body, str) else body.decode()
         found = json.loads(
@@ -142,7 +142,7 @@ def _agrees(stated: Any, made: Any) -> bool:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise ValueError(f"a whole number of {len(digits):,} digits")
     return int(digits)
 

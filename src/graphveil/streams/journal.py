@@ -45,7 +45,7 @@ _HEAD = "head.json"
 _LOCK = "lock"
 _SHIFT = 32
 """An end is the number target << 32 | source, by the journal's own numbers of nodes."""
-_MOST_NODES = 1 << 31
+_MAX_NODES = 1 << 31
 _OURS = re.compile(r"(ends|rows)-[0-9a-f]{16}|\.((ends|rows)-[0-9a-f]{16}|head\.json)\.[0-9a-f]{32}\.tmp")
 """Files of ends and rows, and what `write_file` leaves of any file if it is killed."""
 
@@ -352,8 +352,8 @@ def _plain(name: str) -> str:
 
 
 def _few(places: Ids) -> Ids:
-    if len(places) and int(places.max()) >= _MOST_NODES:
-        raise InvalidInput(f"a journal numbers fewer than {_MOST_NODES:,} nodes")
+    if len(places) and int(places.max()) >= _MAX_NODES:
+        raise InvalidInput(f"a journal numbers fewer than {_MAX_NODES:,} nodes")
     return places
 
 

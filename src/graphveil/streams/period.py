@@ -16,7 +16,7 @@ from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
-from graphveil.mechanisms.tally import Marks, Tally, ends
+from graphveil.mechanisms.geometric_count import Marks, Tally, ends
 from graphveil.privacy.noise import Stream
 from graphveil.privacy.session import Session
 from graphveil.streams.journal import Evidence, Journal, StreamTerms

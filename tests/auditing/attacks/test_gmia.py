@@ -12,7 +12,7 @@ from graphveil import methods
 from graphveil.auditing.attacks.confidence import Confidence
 from graphveil.auditing.attacks.features_alone import FeaturesAlone
 from graphveil.auditing.attacks.gmia import Gmia, shadow_parts
-from graphveil.auditing.attacks.membership import Scene, answers, confidence, part, shadow_judge
+from graphveil.auditing.attacks.membership import AttackContext, answers, confidence, part, shadow_judge
 from graphveil.auditing.game import Target
 from graphveil.errors import InvalidInput
 from graphveil.vocabulary import Unit
@@ -21,25 +21,25 @@ from memorised import heart, never_seen
 
 def test_wins_against_a_model_that_learnt_by_heart() -> None:
     target = heart()
-    scene = Scene.of(target, 0)
+    scene = AttackContext.of(target, 0)
     assert Gmia().on(scene).auc() > 0.65
     assert Confidence().on(scene).auc() > 0.65
 
 
 def test_is_at_chance_against_a_model_that_never_saw_the_nodes() -> None:
-    scene = never_seen(Scene.of(heart(), 0))
+    scene = never_seen(AttackContext.of(heart(), 0))
     found = [attack.on(scene).auc() for attack in (Gmia(), Confidence(), FeaturesAlone())]
     # Four deviations of the AUC of coins, for 60 against 60.
     assert np.allclose(found, 0.5, atol=4 * (121 / (12 * 60 * 60)) ** 0.5)
 
 
 def test_the_floor_that_never_asks_the_model_is_at_chance() -> None:
-    assert abs(FeaturesAlone().on(Scene.of(heart(), 0)).auc() - 0.5) < 0.22
+    assert abs(FeaturesAlone().on(AttackContext.of(heart(), 0)).auc() - 0.5) < 0.22
 
 
 def test_who_is_scored_and_who_is_spare_are_disjoint() -> None:
     target = heart()
-    scene = Scene.of(target, 3)
+    scene = AttackContext.of(target, 3)
     inside, checked, outside = shadow_parts(scene)
     groups = (scene.present, scene.absent, inside, outside)
     assert len(np.unique(np.concatenate(groups))) == sum(map(len, groups))
@@ -51,7 +51,7 @@ def test_who_is_scored_and_who_is_spare_are_disjoint() -> None:
 
 def test_a_shadow_has_validation_nodes_if_the_target_has() -> None:
     graph = heart().graph.random_split(0.4, 0.2, 0.4, seed=1)
-    scene = Scene.of(Target(graph, methods.Mlp(epochs=2), Unit.NODE, noise=0.0), 0)
+    scene = AttackContext.of(Target(graph, methods.Mlp(epochs=2), Unit.NODE, noise=0.0), 0)
     inside, checked, outside = shadow_parts(scene)
     assert len(checked) == round(len(outside) / 3)
     assert len(inside) + len(checked) == len(outside)
@@ -59,7 +59,7 @@ def test_a_shadow_has_validation_nodes_if_the_target_has() -> None:
 
 
 def test_scores_know_the_degrees_of_the_full_graph() -> None:
-    scene = Scene.of(heart(), 0)
+    scene = AttackContext.of(heart(), 0)
     scores = Confidence().on(scene)
     assert scores.present_degrees is not None
     assert (scores.present_degrees == scene.graph.adj.in_degrees()[scene.present]).all()
@@ -110,7 +110,7 @@ def test_nobody_without_a_label_is_scored() -> None:
     target = heart()
     y = target.graph.y.clone()
     y[::4] = -1
-    scene = Scene.of(replace(target, graph=replace(target.graph, y=y)), 0)
+    scene = AttackContext.of(replace(target, graph=replace(target.graph, y=y)), 0)
     assert bool((y[scene.scored] >= 0).all())
     assert np.isfinite(Gmia().on(scene).auc())
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from graphveil.auditing.attacks.lira import Lira, likelihood_ratio
-from graphveil.auditing.attacks.membership import Scene
+from graphveil.auditing.attacks.membership import AttackContext
 from graphveil.errors import InvalidInput
 from graphveil.runtime.engine import Local, using
 from memorised import heart, never_seen
@@ -18,13 +18,13 @@ def test_wins_against_a_model_that_learnt_by_heart() -> None:
 
 
 def test_is_at_chance_against_a_model_that_never_saw_the_nodes() -> None:
-    scene = never_seen(Scene.of(heart(), 0))
+    scene = never_seen(AttackContext.of(heart(), 0))
     count = len(scene.present)
     assert abs(Lira(4).on(scene).auc() - 0.5) < 4 * ((2 * count + 1) / (12 * count**2)) ** 0.5
 
 
 def test_every_scored_node_is_in_half_of_the_shadows_and_sizes_are_the_target_s() -> None:
-    scene = Scene.of(heart(), 0)
+    scene = AttackContext.of(heart(), 0)
     drawn = Lira(6)._halves(scene)
     assert (drawn.sum(axis=0) == 3).all()
     assert (drawn.sum(axis=1) == len(scene.present)).all()
@@ -32,7 +32,7 @@ def test_every_scored_node_is_in_half_of_the_shadows_and_sizes_are_the_target_s(
 
 @pytest.mark.slow
 def test_any_number_of_workers_finds_the_same() -> None:
-    scene = Scene.of(heart(), 0)
+    scene = AttackContext.of(heart(), 0)
     alone = Lira(2).guesses(scene)
     with using(Local(2)):
         assert (Lira(2).guesses(scene) == alone).all()

@@ -20,7 +20,7 @@ from graphveil.errors import InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.flipped_edges import FlippedEdges
 from graphveil.mechanisms.gaussian import GaussianCurve
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge import hearsay
 from graphveil.methods.edge.hearsay import Hearsay, told_by
 from graphveil.methods.edge.parts import counts

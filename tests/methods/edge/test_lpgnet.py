@@ -21,7 +21,7 @@ from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.lpgnet import LpgNet
 from graphveil.methods.edge.parts.counts import cluster_degrees, log_counts
 from graphveil.privacy import accounting

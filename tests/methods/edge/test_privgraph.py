@@ -20,8 +20,8 @@ from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.settling import Settling
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.community_assignment import Settling
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.privgraph import PrivGraph, measured, super_edges
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded

@@ -20,9 +20,9 @@ from graphveil.data.graph import Graph
 from graphveil.data.sealing import OUTSIDERS, Public
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.tally import Tally
-from graphveil.methods.node.parts.heard import counted
-from graphveil.methods.node.parts.spread import ToldLabels, links_to_outsiders, single_votes, spread_votes
+from graphveil.mechanisms.geometric_count import Tally
+from graphveil.methods.node.parts.vote_evidence import counted
+from graphveil.methods.node.parts.vote_weights import ToldLabels, links_to_outsiders, single_votes, spread_votes
 from graphveil.methods.node.whisper import Whisper, learns_alone
 from graphveil.vocabulary import Adjacency, Plan, Reading, Relation
 

@@ -20,7 +20,7 @@ from graphveil.auditing.audit import Claim, judge
 from graphveil.codec import rounded
 from graphveil.methods.method import Method
 from graphveil.planning import Terms, planned
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.runtime.compute import Compute, using_compute
 from graphveil.runtime.engine import present_engine
 from graphveil.runtime.folders import write_whole
@@ -59,9 +59,9 @@ class Audit(Model):
     made_by: str = ""
     """The revision of the method that was attacked."""
 
-    def found(self) -> Finding | None:
+    def found(self) -> AuditResult | None:
         """The finding, if there is one."""
-        return None if self.finding is None else Finding.rebuild(self.finding)
+        return None if self.finding is None else AuditResult.rebuild(self.finding)
 
     def row(self) -> dict[str, Any]:
         """A line for people."""
@@ -112,7 +112,7 @@ def finished(spec: Spec, *, out: Path) -> list[Audit]:
     return [audit for audit in known if audit is not None]
 
 
-def by_claim(audits: Iterable[Audit]) -> dict[str, Finding]:
+def by_claim(audits: Iterable[Audit]) -> dict[str, AuditResult]:
     """Findings by the key of what they are about."""
     return {audit.claim.key(): found for audit in audits if (found := audit.found()) is not None}
 

@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from graphveil.codec import plain, rounded
 from graphveil.errors import InvalidInput
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Reading
 from graphveil_lab.bench import audits, kept, revisions, runner
@@ -23,7 +23,7 @@ from graphveil_lab.bench.kept import REFUTED, KeptLine
 from graphveil_lab.bench.record import Elsewhere, Record, Result
 from graphveil_lab.bench.spec import Cell, Metric, Place, Published, Spec, load
 
-NOTHING: Mapping[str, Finding] = MappingProxyType({})
+NOTHING: Mapping[str, AuditResult] = MappingProxyType({})
 _AUDITED = (
     "Audited ε: an attack on the same claim, on graphs of a dozen nodes, certified that ε is larger than this. Each "
     f"bound holds with {CONFIDENCE:.0%} confidence on its own: of a hundred, one may be too high."
@@ -56,7 +56,7 @@ class Row(KeptLine):
     difference: float | None
 
 
-def summarise(spec: Spec, records: Iterable[Record], findings: Mapping[str, Finding] = NOTHING) -> list[Row]:
+def summarise(spec: Spec, records: Iterable[Record], findings: Mapping[str, AuditResult] = NOTHING) -> list[Row]:
     """One row per line of the table for which there are records; each at its best grid point on validation.
 
     `findings`: of the experiment's audits, by claim (`audits.by_claim`).
@@ -210,7 +210,7 @@ def _require_same_data(made: Mapping[Place, Any], held: Mapping[Place, Any], pat
             )
 
 
-def write_findings(findings: Mapping[str, Finding], path: Path, spec: Spec) -> None:
+def write_findings(findings: Mapping[str, AuditResult], path: Path, spec: Spec) -> None:
     """Put what audits certified beside the kept lines whose claims they attacked; all else in the file stays."""
     lines, said = kept.load(path), kept.read_json(path)
     cells = {cell.place: cell for cell in spec.cells()}
@@ -231,7 +231,7 @@ def _claim_of(spec: Spec, cell: Cell, line: KeptLine) -> str:
 
 
 def _row(
-    spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published | None, findings: Mapping[str, Finding]
+    spec: Spec, cell: Cell, known: Mapping[str, Record], figure: Published | None, findings: Mapping[str, AuditResult]
 ) -> Row:
     points = cell.points()
     held = [
@@ -334,7 +334,7 @@ def _soundness(reading: Reading, claimed: float | None, provable: float | None) 
     return f"not proven; provable: {rounded(provable)}"
 
 
-def _audit(finding: Finding) -> str:
+def _audit(finding: AuditResult) -> str:
     """How a lower bound was found; one above the claim comes first."""
     how = f"{finding.attack} ({finding.counts}, {finding.runs} runs, {finding.confidence:.0%} confidence)"
     return f"{REFUTED}: {how}" if finding.verdict == "refuted" else how

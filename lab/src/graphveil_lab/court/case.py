@@ -18,7 +18,7 @@ from graphveil.data.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, Step, Unit
 
 Verdict = Literal["refuted", "consistent"]
@@ -51,7 +51,7 @@ class Case(ABC):
     def play(self, runs: int, seed: int) -> Scores:
         """`runs` independent runs on each input."""
 
-    def judge(self, scores: Scores, confidence: float) -> Finding:
+    def judge(self, scores: Scores, confidence: float) -> AuditResult:
         """What these scores certify, and what is claimed."""
         return finding(self.name, scores, self.claimed(), self.delta, confidence, self.threshold)
 

@@ -17,7 +17,7 @@ from graphveil import plugins
 from graphveil.checks import quoted, require_cost, require_printable, require_seed
 from graphveil.codec import rounded
 from graphveil.errors import InvalidInput
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.runtime.engine import each
 from graphveil_lab.court.case import Case, Verdict
 from graphveil_lab.court.sound_cases import upheld
@@ -35,7 +35,7 @@ class Ruling:
     claim: str
     source: str
     expected: Verdict
-    finding: Finding
+    finding: AuditResult
     seconds: float
     """Of processor time."""
 
@@ -76,7 +76,7 @@ class Ruling:
         """The ruling that `describe` wrote."""
         try:
             name, claim, source = (require_printable(values[key], f"a {key}") for key in ("name", "claim", "source"))
-            expected, finding = values["expected"], Finding.rebuild(values["finding"])
+            expected, finding = values["expected"], AuditResult.rebuild(values["finding"])
             seconds = require_cost(values["seconds"], "the seconds of a ruling")
         except (KeyError, TypeError) as fault:
             raise InvalidInput(f"not a ruling: {fault!r}") from None

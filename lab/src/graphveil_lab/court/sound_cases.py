@@ -27,7 +27,7 @@ from graphveil.methods.method import Method
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy import accounting
-from graphveil.release.audit_result import Finding
+from graphveil.release.audit_result import AuditResult
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Unit
 from graphveil_lab.court.case import Case, Played, small_graph
 from graphveil_lab.court.stronger import strong_pairs, stronger
@@ -35,7 +35,7 @@ from graphveil_lab.court.stronger import strong_pairs, stronger
 DELTAS = 0.4, 0.05
 """A claim is a curve. A few hundred runs tell half of the noise from all of it at the first, and rarer leaks at the
 second."""
-MOST = 1.6
+MAX = 1.6
 """The noise grows until a claim costs no more at the first delta: a Gaussian then moves by 1.4 to 2 deviations."""
 _NOISES = tuple(math.exp2(half / 2) for half in range(-4, 24))
 """A claim that does not fall with the noise is heard with the last."""
@@ -61,7 +61,7 @@ _MORE = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Upheld(Played):
+class SoundClaim(Played):
     """The sound claim of a method for a pair of graphs; expected to stand."""
 
     method: Method
@@ -70,14 +70,14 @@ class Upheld(Played):
 
     @cached_property
     def plan(self) -> Plan:
-        """The sound plan with the least noise that costs `MOST` or less."""
+        """The sound plan with the least noise that costs `MAX` or less."""
         return self._plan(self.noise)
 
     @cached_property
     def noise(self) -> float:
-        """The first of 2^-2, 2^-1.5, 2^-1, ... that costs `MOST` or less: calibration would be slow."""
+        """The first of 2^-2, 2^-1.5, 2^-1, ... that costs `MAX` or less: calibration would be slow."""
         # Claims fall with the noise, and are found by halving: those with little noise take long to compose.
-        first = bisect_left(_NOISES, -MOST, key=lambda noise: -accounting.epsilon(self._plan(noise), DELTAS[0]))
+        first = bisect_left(_NOISES, -MAX, key=lambda noise: -accounting.epsilon(self._plan(noise), DELTAS[0]))
         return _NOISES[min(first, len(_NOISES) - 1)]
 
     def _plan(self, noise: float) -> Plan:
@@ -86,12 +86,12 @@ class Upheld(Played):
     def game(self) -> Game:
         return Game(self.pair, self.method, self.plan)
 
-    def boast(self, share: float) -> Game:
+    def with_less_noise(self, share: float) -> Game:
         """The game of a plan that draws this share of the noise that it charges for: what a court must catch."""
         steps = tuple(replace(step, act=drawing(step.act, share)) for step in self.plan.steps)
         return Game(self.pair, self.method, replace(self.plan, steps=steps))
 
-    def judge(self, scores: Scores, confidence: float) -> Finding:
+    def judge(self, scores: Scores, confidence: float) -> AuditResult:
         """At each of `DELTAS`, which share the chance of an error: the finding that comes nearest to a refutation."""
         shared = 1 - (1 - confidence) / len(DELTAS)
         found = [finding(self.name, scores, accounting.epsilon(self.plan, delta), delta, shared) for delta in DELTAS]
@@ -119,7 +119,7 @@ def upheld() -> Iterator[Case]:
                         continue
                     made += 1
                     name = f"{method.name()}-{unit.value}" + (f"-{made}" if made > 1 else "")
-                    yield Upheld(
+                    yield SoundClaim(
                         name=name,
                         claim=f"{method.name()} hides {pair.what}",
                         source=proof,

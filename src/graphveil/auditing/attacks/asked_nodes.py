@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import NOBODY, NodeInference, Scene, shadow_judge
+from graphveil.auditing.attacks.membership import NOBODY, AttackContext, NodeInference, shadow_judge
 from graphveil.auditing.attacks.private_nodes import public_beside, taught
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Ids
@@ -32,7 +32,7 @@ class AskedNodes(NodeInference):
 
     units = frozenset({Unit.NODE})
 
-    def scene(self, target: Target, seed: int) -> Scene:
+    def scene(self, target: Target, seed: int) -> AttackContext:
         if not isinstance(target.method, TeacherStudent):
             raise Unsupported(f"{target.method.name()} asks about no public nodes; use the attack private_nodes")
         public = public_beside(target.graph)
@@ -45,9 +45,9 @@ class AskedNodes(NodeInference):
         if min(len(present), len(absent)) < 2 or len(spare) < 12:
             raise InvalidInput("asked_nodes needs more public nodes, some that were asked about and some that were not")
         posteriors = release.predict_proba(target.graph)
-        return Scene(target, release, public, posteriors, present, absent, spare, seed)
+        return AttackContext(target, release, public, posteriors, present, absent, spare, seed)
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         method, graph, seed = scene.target.method, scene.graph, scene.seed + 1
         assert isinstance(method, TeacherStudent)
         third = len(scene.spare) // 3

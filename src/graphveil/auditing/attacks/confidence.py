@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.auditing.attacks.membership import Floor, Scene, confidence
+from graphveil.auditing.attacks.membership import AttackContext, Floor, confidence
 from graphveil.vocabulary import Floats
 
 
@@ -14,6 +14,6 @@ from graphveil.vocabulary import Floats
 class Confidence(Floor):
     """The score is the attacked model's confidence in a node's true class: a threshold on the loss."""
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         rows = torch.from_numpy(scene.scored)
         return confidence(scene.posteriors[rows], scene.graph.y[rows])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.auditing.attacks.membership import NOBODY, Floor, Scene, answers, confidence
+from graphveil.auditing.attacks.membership import NOBODY, AttackContext, Floor, answers, confidence
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.run import train
 from graphveil.vocabulary import Floats, Unit
@@ -19,7 +19,7 @@ class FeaturesAlone(Floor):
     It knows nothing of the attacked model. Away from 1/2 its AUC says that members are other kinds of nodes.
     """
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         own = scene.graph.induced([scene.spare, NOBODY, NOBODY], scene.graph.name, "spare nodes")
         model = train(own, Mlp(hidden=64, epochs=100), noise=0.0, unit=Unit.EDGE, seed=scene.seed)
         rows = torch.from_numpy(scene.scored)

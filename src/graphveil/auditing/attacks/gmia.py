@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import NodeInference, Scene, answers, part, shadow_judge
+from graphveil.auditing.attacks.membership import AttackContext, NodeInference, answers, part, shadow_judge
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
 from graphveil.errors import InvalidInput
@@ -29,7 +29,7 @@ class Gmia(NodeInference):
         if self.hidden < 1:
             raise InvalidInput(f"gmia needs hidden of at least 1, got {self.hidden}")
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         inside, checked, outside = shadow_parts(scene)
         shadow = scene.target.on(part(scene.graph, inside, checked), scene.seed + 1).release()
         posteriors = answers(shadow, scene.graph, scene.seed + 1)
@@ -37,7 +37,7 @@ class Gmia(NodeInference):
         return shadow_judge(posteriors[known], posteriors[unknown], scene.posteriors[scored], scene.seed, self.hidden)
 
 
-def shadow_parts(scene: Scene) -> tuple[Ids, Ids, Ids]:
+def shadow_parts(scene: AttackContext) -> tuple[Ids, Ids, Ids]:
     """Spare nodes that train the shadow, that choose its epoch if the attacked model had such, and that are others."""
     graph = scene.graph
     train, val = int(graph.train.sum()), int(graph.val.sum())

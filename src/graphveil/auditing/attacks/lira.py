@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import NodeInference, Scene, answers, confidence, part
+from graphveil.auditing.attacks.membership import AttackContext, NodeInference, answers, confidence, part
 from graphveil.auditing.game import Target
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
@@ -33,7 +33,7 @@ class Lira(NodeInference):
         if self.shadows < 2 or self.shadows % 2:
             raise InvalidInput(f"lira needs an even number of shadows, at least 2, got {self.shadows}")
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         drawn = self._halves(scene)
         known = np.setdiff1d(np.flatnonzero(scene.graph.labelled("train").numpy()), scene.present)
         items = [
@@ -44,7 +44,7 @@ class Lira(NodeInference):
         rows = torch.from_numpy(scene.scored)
         return likelihood_ratio(confidence(scene.posteriors[rows], scene.graph.y[rows]), said, drawn)
 
-    def _halves(self, scene: Scene) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    def _halves(self, scene: AttackContext) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
         """Whom each shadow learns from, bool [shadows, k + l]: complementary pairs."""
         rng = np.random.default_rng((scene.seed, 0x117A))
         count, size = len(scene.scored), len(scene.present)

@@ -34,7 +34,7 @@ _OTHER = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class AttackContext:
     """A trained model and what it says of every node of a graph that the attacker knows.
 
     posteriors: float32 [n, c]; present, absent: who is scored, int64 [k] and [l]: those the model learnt from and
@@ -51,7 +51,7 @@ class Scene:
     seed: int
 
     @classmethod
-    def of(cls, target: Target, seed: int) -> Scene:
+    def of(cls, target: Target, seed: int) -> AttackContext:
         """TSTF: the model is trained on the subgraph of the training nodes, with their validation nodes if any.
 
         As many training nodes as nodes outside training and validation are scored; at least half of the latter are
@@ -97,15 +97,15 @@ class NodeInference(Inference):
 
     units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
 
-    def scene(self, target: Target, seed: int) -> Scene:
+    def scene(self, target: Target, seed: int) -> AttackContext:
         """The attacked model and who is scored."""
-        return Scene.of(target, seed)
+        return AttackContext.of(target, seed)
 
     @abstractmethod
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         """A score for everybody in `scene.scored`, float64 [k + l]; larger: was there."""
 
-    def on(self, scene: Scene) -> Scores:
+    def on(self, scene: AttackContext) -> Scores:
         """The scores of a scene that is there already, so that several attackers share a model."""
         return scene.scores(self.guesses(scene))
 
@@ -127,7 +127,7 @@ class Floor(NodeInference):
         if self.judges not in _scenes():
             raise InvalidInput(f"unknown attack {self.judges!r}; use one of: {', '.join(sorted(_scenes()))}")
 
-    def scene(self, target: Target, seed: int) -> Scene:
+    def scene(self, target: Target, seed: int) -> AttackContext:
         return _scenes()[self.judges].scene(target, seed)
 
     def floors(self) -> dict[str, Inference]:

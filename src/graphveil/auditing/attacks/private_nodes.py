@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.auditing.attacks.membership import NOBODY, NodeInference, Scene, answers, shadow_judge
+from graphveil.auditing.attacks.membership import NOBODY, AttackContext, NodeInference, answers, shadow_judge
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
@@ -27,7 +27,7 @@ class PrivateNodes(NodeInference):
 
     units = frozenset({Unit.NODE})
 
-    def scene(self, target: Target, seed: int) -> Scene:
+    def scene(self, target: Target, seed: int) -> AttackContext:
         both = side_by_side(target.graph, public_beside(target.graph))
         members = np.flatnonzero(both.labelled("train").numpy())
         strangers = np.flatnonzero((both.y != UNLABELLED).numpy())
@@ -39,9 +39,11 @@ class PrivateNodes(NodeInference):
         present = np.sort(rng.choice(members, scored, replace=False))
         release = target.release()
         posteriors = answers(release, both, seed)
-        return Scene(target, release, both, posteriors, present, np.sort(strangers[:scored]), strangers[scored:], seed)
+        return AttackContext(
+            target, release, both, posteriors, present, np.sort(strangers[:scored]), strangers[scored:], seed
+        )
 
-    def guesses(self, scene: Scene) -> Floats:
+    def guesses(self, scene: AttackContext) -> Floats:
         size = min(int(scene.graph.train.sum()), len(scene.spare) // 2)
         inside, outside = scene.spare[:size], scene.spare[size : 2 * size]
         own = scene.graph.induced([inside, NOBODY, outside], f"{scene.graph.name}, spare", "spare nodes")
@@ -51,7 +53,7 @@ class PrivateNodes(NodeInference):
         )
 
 
-def _shadow(scene: Scene, inside: Ids, outside: Ids, own: Graph) -> Tensor:
+def _shadow(scene: AttackContext, inside: Ids, outside: Ids, own: Graph) -> Tensor:
     """Posteriors of the nodes of `own`, [m, c], by a model of the attacked one's architecture that learnt `inside`."""
     target, seed = scene.target, scene.seed + 1
     first = scene.graph.induced([inside, NOBODY, NOBODY], f"{own.name}, first half", "spare nodes")

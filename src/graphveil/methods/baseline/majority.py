@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
-from graphveil.mechanisms.exposed import exposing_plan
+from graphveil.mechanisms.unprotected import exposing_plan
 from graphveil.methods.baseline.parts.exposed_gnn import expose
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.privacy.session import Session

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
-from graphveil.mechanisms.exposed import exposing_plan
+from graphveil.mechanisms.unprotected import exposing_plan
 from graphveil.methods.baseline.parts.exposed_gnn import expose
 from graphveil.methods.method import PredictionReads
 from graphveil.methods.network import Network

@@ -19,9 +19,9 @@ from graphveil.checks import parse, require_whole
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.contractive import Contractive
-from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.methods.edge.parts.edge_method import EdgeMethod, messages
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.clipping import ExampleGradients, dense_gradients, dense_logits, with_bias
@@ -32,7 +32,7 @@ from graphveil.vocabulary import Adjacency, Curve, Plan, Reading, State, Step, U
 
 _WHY = "docs/methods/caribou.md"
 
-_LEAST_DEGREE = (
+_MIN_DEGREE = (
     "Theorem 4 reads the least degree of the private graph, and the neighbour that lacks an edge may have a smaller "
     "one: a printed move for least degree 1 is exceeded 1.456-fold by joining two isolated nodes"
 )
@@ -111,7 +111,7 @@ class Caribou(EdgeMethod):
             1,
             why=_WHY,
             assumes=(f"every node of the private graph has degree {self.least_degree} or more",),
-            refuted=_LEAST_DEGREE if printed < moved else "",
+            refuted=_MIN_DEGREE if printed < moved else "",
         )
         return Plan(adjacency, reading, (step,))
 

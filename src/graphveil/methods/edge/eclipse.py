@@ -22,11 +22,11 @@ from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.dominating_pair import DominatingPair
-from graphveil.mechanisms.exposed import ExposedCurve
 from graphveil.mechanisms.flipped_edges import counted
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.mechanisms.singular_values import SingularValues
+from graphveil.mechanisms.unprotected import ExposedCurve
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph, graph_of
 from graphveil.nn.basis import Basis, fitted, restored
 from graphveil.nn.features import Scaling, one_scale

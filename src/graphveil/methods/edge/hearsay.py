@@ -20,27 +20,27 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from graphveil.checks import parse, quoted, require_whole
-from graphveil.codec import LATER
+from graphveil.codec import OMIT_DEFAULT
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.flipped_edges import FlippedEdges, asked, row_starts
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees, logs_of
 from graphveil.methods.edge.parts.edge_method import NO_NODES, heard_rows, sums_plan
 from graphveil.methods.edge.parts.released_graph import graph_of
 from graphveil.methods.method import Method
 from graphveil.nn.aggregate import neighbour_sum
-from graphveil.nn.by_class import ByClass
+from graphveil.nn.cross_fit import Folds, cross_fitted
 from graphveil.nn.features import Scale, Scaling, centred, standard
 from graphveil.nn.fit import ClassWeight, Sweeps, fit_in_batches
-from graphveil.nn.folds import Folds, cross_fitted
-from graphveil.nn.likeness import labels_of_alike
+from graphveil.nn.kernel_vote import labels_of_alike
 from graphveil.nn.mlp import Perceptron, predicted, restore, with_prefix
-from graphveil.nn.own_check import require_rows
+from graphveil.nn.module_checks import require_rows
 from graphveil.nn.own_network import OwnNetwork
-from graphveil.nn.rows import Joined, Mapped, Rows, alike, at_a_time, held, in_blocks
+from graphveil.nn.rows import HStack, RowMap, Rows, alike, at_a_time, held, in_blocks
+from graphveil.nn.shared_class_head import ByClass
 from graphveil.privacy.session import Session
-from graphveil.runtime.memory import Room
+from graphveil.runtime.memory import MemoryEstimate
 from graphveil.streams.journal import Evidence
 from graphveil.streams.period import PeriodSession
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
@@ -112,10 +112,10 @@ class Hearsay(Method):
     """
     scale: Annotated[str, Scale] = "shifted"
     """How public features are scaled before perceptrons read them."""
-    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=OMIT_DEFAULT)
     """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
     """
-    network: OwnNetwork | None = field(default=None, metadata=LATER)
+    network: OwnNetwork | None = field(default=None, metadata=OMIT_DEFAULT)
     """A module of your own, `OwnNetwork.of`, as the head of every hop: forward(x) reads rows of what nodes believe and
     hear, and gives a row of scores for each.
     """
@@ -149,7 +149,7 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
-    def room(self, public: Public) -> Room:
+    def room(self, public: Public) -> MemoryEstimate:
         """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class.
 
         Of a block features, as they are, scaled and on the way, and what all perceptrons make of them.
@@ -171,7 +171,7 @@ class Hearsay(Method):
         train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
         groups = self._groups(session, beliefs)
 
-        def trained(hop: int, inputs: Joined) -> nn.Module:
+        def trained(hop: int, inputs: HStack) -> nn.Module:
             few = self._chosen_head() and len(train) < _FEW * inputs.shape[1]
             head = _by_class(inputs, public.num_classes) if few else self._head(inputs.shape[1], public.num_classes)
             decay = 0.1 if few else 1e-4
@@ -192,7 +192,7 @@ class Hearsay(Method):
         public = session.public
         x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()))
 
-        def known(hop: int, inputs: Joined) -> nn.Module:
+        def known(hop: int, inputs: HStack) -> nn.Module:
             few, classes = f"head.{hop}.shares" in state and self._chosen_head(), public.num_classes
             head = _by_class(inputs, classes) if few else self._head(inputs.shape[1], classes)
             return restore(head, state, f"head.{hop}.")
@@ -211,16 +211,16 @@ class Hearsay(Method):
         return _GROUPS if session.plan.act("hop", Tally).scale <= _LITTLE_NOISE else 1
 
     def _listened(
-        self, session: Session, beliefs: Tensor, groups: int, streamed: bool, head: Callable[[int, Joined], nn.Module]
+        self, session: Session, beliefs: Tensor, groups: int, streamed: bool, head: Callable[[int, HStack], nn.Module]
     ) -> Tensor:
         """Log posteriors [n, c] after the last hop; `head(hop, inputs)` is the trained head of a hop.
 
         streamed: the head is that of a growing graph, and reads how much noise a row carries.
         """
         classes, hear = beliefs.shape[1], self._channel(session, groups, streamed)
-        inputs = Joined((alike(Mapped(beliefs, centred, classes)),))
+        inputs = HStack((alike(RowMap(beliefs, centred, classes)),))
         for hop in range(self.hops):
-            inputs = Joined((*inputs.parts, *hear(beliefs)))
+            inputs = HStack((*inputs.parts, *hear(beliefs)))
             beliefs = _log_posteriors(head(hop, inputs), inputs)
         return beliefs
 
@@ -262,7 +262,7 @@ class Hearsay(Method):
         return small, twice, replace(twice, channel="sums", degree=0.0), replace(twice, channel="pairs")
 
 
-def _by_class(inputs: Joined, classes: int) -> ByClass:
+def _by_class(inputs: HStack, classes: int) -> ByClass:
     """The head of few labels: the first columns of every matrix that has one for each class are a block."""
     widths = [part.shape[1] for part in inputs.parts]
     starts = tuple(start for start, width in zip(accumulate([0, *widths]), widths, strict=False) if width >= classes)
@@ -299,9 +299,9 @@ def _evidence(session: Session, beliefs: Tensor) -> tuple[Rows, ...]:
     roots, scale = told.refreshes[:, None].float().sqrt(), session.plan.act("hop", Tally).scale
     rows = torch.cat([told.counts.float(), scale * roots], dim=1)
     return (
-        alike(Mapped(rows, lambda some: centred(some[:, :-1]), classes)),
-        alike(Mapped(rows, lambda some: some[:, :-1].sum(dim=1, keepdim=True), 1)),
-        alike(Mapped(rows, lambda some: centred(logs_of(some[:, :-1], some[:, -1:])), classes)),
+        alike(RowMap(rows, lambda some: centred(some[:, :-1]), classes)),
+        alike(RowMap(rows, lambda some: some[:, :-1].sum(dim=1, keepdim=True), 1)),
+        alike(RowMap(rows, lambda some: centred(logs_of(some[:, :-1], some[:, -1:])), classes)),
         roots,
     )
 
@@ -319,9 +319,9 @@ def _counted(session: Session, groups: int, beliefs: Tensor) -> tuple[Rows, ...]
     scale, counts = session.plan.act("hop", Tally).scale, parts.sum(dim=2) if groups > 1 else parts[:, :, 0]
     spread = scale * math.sqrt(groups)
     heard = [
-        alike(Mapped(counts, centred, classes)),
-        alike(Mapped(counts, lambda some: some.sum(dim=1, keepdim=True), 1)),
-        alike(Mapped(counts, lambda some: centred(logs_of(some, spread)), classes)),
+        alike(RowMap(counts, centred, classes)),
+        alike(RowMap(counts, lambda some: some.sum(dim=1, keepdim=True), 1)),
+        alike(RowMap(counts, lambda some: centred(logs_of(some, spread)), classes)),
     ]
     if groups > 1:
         rows, public = torch.log(1 + scale + parts.clamp(min=0)).flatten(1), session.public

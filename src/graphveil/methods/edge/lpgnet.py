@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from graphveil.checks import require_whole
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees, log_counts
 from graphveil.methods.edge.parts.edge_method import NO_NODES, EncoderMethod
 from graphveil.nn.features import Scaling, standard

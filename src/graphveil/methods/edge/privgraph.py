@@ -15,11 +15,11 @@ from graphveil.checks import parse, require_whole
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.settling import Settling, Unsettled
-from graphveil.mechanisms.tally import Marks, Tally, ends
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
+from graphveil.mechanisms.geometric_count import Marks, Tally, ends
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph, graph_of
+from graphveil.nn.cross_fit import Folds, cross_fitted
 from graphveil.nn.features import Scaling
-from graphveil.nn.folds import Folds, cross_fitted
 from graphveil.nn.louvain import louvain
 from graphveil.nn.mlp import restore
 from graphveil.nn.own_network import OwnNetwork

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from graphveil.checks import quoted, require_whole
-from graphveil.codec import LATER
+from graphveil.codec import OMIT_DEFAULT
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import OUTSIDERS, Public, Sealed
 from graphveil.errors import InvalidInput, Unsupported
@@ -44,13 +44,13 @@ from graphveil.nn.coordinates import (
 )
 from graphveil.nn.features import Scaling
 from graphveil.nn.mlp import with_prefix
+from graphveil.nn.module_checks import require_rows
 from graphveil.nn.noisy_labels import corrected, joined, learn_from_answers, most_telling, shared_out
-from graphveil.nn.own_check import require_rows
 from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
-from graphveil.nn.rows import Joined, Mapped, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
+from graphveil.nn.rows import HStack, RowMap, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
-from graphveil.runtime.memory import Room
+from graphveil.runtime.memory import MemoryEstimate
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/probe.md"
@@ -89,7 +89,7 @@ class Probe(Method):
     """Coordinates of the class sums; 0 takes one for every 40 training nodes, at least 32 and at most 256."""
     worth: float = 50.0
     """Clean labels of a class that the answers must be worth before nodes are asked; 0 always asks."""
-    network: OwnNetwork | None = field(default=None, metadata=LATER)
+    network: OwnNetwork | None = field(default=None, metadata=OMIT_DEFAULT)
     """At label level, a module of your own, `OwnNetwork.of`, that reads the public graph and learns from the answers.
     """
 
@@ -118,7 +118,7 @@ class Probe(Method):
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
 
-    def room(self, public: Public) -> Room:
+    def room(self, public: Public) -> MemoryEstimate:
         """Coordinates of every node, and eight times a number for every node and class."""
         # A hop more at label level, where features are smoothed too.
         width, held, a_row = room_of_rows(public.num_nodes, public.num_features, _HOPS + (public.x is not None))
@@ -206,7 +206,7 @@ class Probe(Method):
         if frame is None or not known.own.shape[0]:
             return start, torch.zeros(1, 1, dtype=kind).expand_as(start)
         outside = (~public.train).nonzero().ravel()
-        both = whole(Joined((Selected(rows, outside), Mapped(known.own, frame, frame.width))))
+        both = whole(HStack((Selected(rows, outside), RowMap(known.own, frame, frame.width))))
         weights = shrunk_weights(sums, gram(both) * (len(places) / len(outside)), noise)
         added = torch.zeros_like(start)
         for part in blocks(len(outside)) if many(len(outside)) else [slice(None)]:
@@ -269,7 +269,7 @@ class _Hearing:
     def rows(self, around: Tensor) -> Rows:
         """What networks read: coordinates and what was heard, centred."""
         near, far = around - around.mean(dim=1, keepdim=True)
-        return whole(Joined((self.coordinates, alike(near), alike(far))))
+        return whole(HStack((self.coordinates, alike(near), alike(far))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,16 +313,16 @@ class _Known:
             hops += by_columns(full, 1, lambda some: hop_means(some, everybody, arcs, 1))
             shape = spectral_rows(arcs)
         rows = [Axes.leading(each).of(each) for each in ([own, *hops] if unit is Unit.LABEL else hops)]
-        return cls(arcs, whole(Joined((*rows, shape))), own, scaling)
+        return cls(arcs, whole(HStack((*rows, shape))), own, scaling)
 
 
 def _class_sums(sealed: Sealed, rows: Rows, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:
     """Query: the training nodes' rows, [m, p], beside those of their own features where a `frame` is given."""
     if frame is not None:
-        own = Mapped(OwnFeatures.of(sealed), lambda some: frame(scaled(some, scaling)), frame.width)
-        both = Joined((rows, own))
+        own = RowMap(OwnFeatures.of(sealed), lambda some: frame(scaled(some, scaling)), frame.width)
+        both = HStack((rows, own))
         # Half of the square each: features that change alone move a row by sqrt(2), as a label does.
-        rows = Mapped(both, lambda some: some / math.sqrt(2), both.shape[1])
+        rows = RowMap(both, lambda some: some / math.sqrt(2), both.shape[1])
     return ClassSums(rows, sealed.y[sealed.public.train], sealed.public.num_classes)
 
 

@@ -23,7 +23,7 @@ from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights
 from graphveil.nn.sampling.heterpoisson import sample
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.session import Session
-from graphveil.runtime.memory import Room
+from graphveil.runtime.memory import MemoryEstimate
 from graphveil.vocabulary import Adjacency, Plan, Query, Reading, State, Step, Unit
 
 _WHY = "docs/methods/heterpoisson.md"
@@ -98,13 +98,13 @@ class HeterPoisson(SubgraphMethod):
         multiplier, cap = float(self.multiplier), float(self.p_max)
         return HeterPoissonSampling(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
 
-    def room(self, public: Public) -> Room:
+    def room(self, public: Public) -> MemoryEstimate:
         """The subgraphs of a step, in which M neighbours of a node stay, or all: features, as they are and scaled."""
         degree = math.inf if public.degrees is None else float(public.degrees.mean())
         around = sum(min(float(self.multiplier), degree) ** hop for hop in range(self.layers + 1))
         rows = math.ceil(self.rate(public) * int(public.train.sum()) * around)
         a_row = 4 * (3 * public.num_features + 4 * self.layers * self.hidden)
-        return Room(0, rows, a_row, "batch") if rows else Room()
+        return MemoryEstimate(0, rows, a_row, "batch") if rows else MemoryEstimate()
 
     def fit(self, session: Session) -> State:
         def query_of(turn: int, weights: Weights) -> Query:  # noqa: ARG001  # every step draws anew

@@ -28,7 +28,7 @@ from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 _WHY = "docs/methods/paircounts.md"
 _PAIR_NOISE = 0.3
 """Noise of the pair counts as a share of a gradient's: they get a few per cent of the budget, and need no more."""
-_LEAST_PAIR_NOISE = 2.0
+_MIN_PAIR_NOISE = 2.0
 """Counts run into the thousands. Less noise would cost more than it tells, since several arcs may be drawn at once."""
 _PAIR_RATE = 0.5
 _PAIR_CLIP = math.sqrt(2)
@@ -66,7 +66,7 @@ class PairCounts(Method):
 
     def plan(self, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
         own = self._own().plan(public, adjacency, reading, noise).steps
-        counting = max(_PAIR_NOISE * noise, _LEAST_PAIR_NOISE) if noise else 0.0
+        counting = max(_PAIR_NOISE * noise, _MIN_PAIR_NOISE) if noise else 0.0
         population = max(int(public.train.sum()), 1)
         inner = Gaussian(2 * counting, _PAIR_CLIP)
         act = HeterPoissonSampling(inner, _PAIR_RATE, float(self.multiplier), float(self.p_max), population)

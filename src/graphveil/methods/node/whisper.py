@@ -23,11 +23,11 @@ from graphveil.data.arcs import Csr
 from graphveil.data.sealing import OUTSIDERS, Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.tally import Tally
+from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.method import Method
-from graphveil.methods.node.parts.heard import Heard, LinkedMeans, labels_told, mean_of_linked
 from graphveil.methods.node.parts.prior import Gains, class_counts, log_shares
-from graphveil.methods.node.parts.spread import links_to_outsiders
+from graphveil.methods.node.parts.vote_evidence import LinkedMeans, VoteEvidence, mean_of_linked, vote_query
+from graphveil.methods.node.parts.vote_weights import links_to_outsiders
 from graphveil.methods.own_features import OwnFeatures
 from graphveil.nn.beliefs import propagate
 from graphveil.nn.clipping import ExampleGradients
@@ -46,9 +46,9 @@ from graphveil.nn.coordinates import (
     spectral_rows,
 )
 from graphveil.nn.features import Scaling
-from graphveil.nn.rows import Joined, Mapped, Rows, at_a_time, in_blocks, many, summed
+from graphveil.nn.rows import HStack, RowMap, Rows, at_a_time, in_blocks, many, summed
 from graphveil.privacy.session import Session
-from graphveil.runtime.memory import Room
+from graphveil.runtime.memory import MemoryEstimate
 from graphveil.runtime.progress import track
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Relation, State, Step, Unit
 
@@ -137,7 +137,7 @@ class Whisper(Method):
         steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
         return Plan(adjacency, reading, tuple(steps))
 
-    def room(self, public: Public) -> Room:
+    def room(self, public: Public) -> MemoryEstimate:
         """Rows of the training nodes, coordinates of the outsiders, and a few numbers of every one and class."""
         train, classes = int(public.train.sum()), public.num_classes
         outside = public.num_nodes - train
@@ -220,8 +220,8 @@ class _Known:
         if tell and not alone:
             # What says nothing would only take length from own features.
             near = _shown(x, own, arcs, links)
-        rows = Joined((own.of(x), LinkedMeans(links, near)))
-        precise = Mapped(rows, lambda some: some.double(), rows.shape[1])
+        rows = HStack((own.of(x), LinkedMeans(links, near)))
+        precise = RowMap(rows, lambda some: some.double(), rows.shape[1])
         joint = Axes.leading(precise, _width(public, 1 if alone else _IDS_AN_ENTRY))
         return cls(arcs, links, x, near, scaling, own, joint, tell)
 
@@ -249,7 +249,7 @@ def _shown(x: Rows, own: Axes, arcs: Csr, links: sp.csr_array) -> Tensor:
         sent, (reach, _) = condensed(x), averaging(arcs)
         far = reach @ sent
         parts = (sent, Axes.leading(far).of(far), spectral_rows(arcs))
-        shown = Joined((parts[0], Mapped(parts[1], lambda some: some * _FAR_LENGTH, parts[1].shape[1]), parts[2]))
+        shown = HStack((parts[0], RowMap(parts[1], lambda some: some * _FAR_LENGTH, parts[1].shape[1]), parts[2]))
         return in_blocks(x.shape[0], lambda part: shown[part].float())
     far = mean_of_linked(links, x[:])
     return torch.cat([own(x[:]), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
@@ -264,12 +264,12 @@ class _View:
     """
 
     known: _Known
-    heard: Heard | None
+    heard: VoteEvidence | None
     cut: float
     number: int = field(default_factory=partial(next, count()))
 
     @classmethod
-    def of(cls, known: _Known, heard: Heard | None) -> _View:
+    def of(cls, known: _Known, heard: VoteEvidence | None) -> _View:
         """With the length that most rows of outsiders have."""
         whole = cls(known, heard, 1.0)
         lengths = in_blocks(known.x.shape[0], lambda part: torch.linalg.vector_norm(whole.outsiders(part), dim=1))
@@ -314,13 +314,13 @@ class _View:
         return self.heard.posterior(beliefs, known.tell and _mean_links(known.arcs) < _FEW_LINKS)
 
 
-def _heard(session: Session, known: _Known) -> Heard | None:
+def _heard(session: Session, known: _Known) -> VoteEvidence | None:
     """What outsiders were told, if labels are told at all."""
     if not any(step.name == "labels" for step in session.plan.steps):
         return None
     telling = session.plan.step("labels").act
-    told = session.release("labels", partial(labels_told, telling=telling)).double().to(session.public.train.device)
-    return Heard.of(known.links, told.reshape(-1, session.public.num_classes), telling)
+    told = session.release("labels", partial(vote_query, telling=telling)).double().to(session.public.train.device)
+    return VoteEvidence.of(known.links, told.reshape(-1, session.public.num_classes), telling)
 
 
 def _width(public: Public, ids: int) -> int:

@@ -20,8 +20,8 @@ from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.class_sums import ClassSums
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.features import Scale
+from graphveil.nn.public_embedding import PublicEmbedding, learnt_view
 from graphveil.nn.student import ridge_logits
-from graphveil.nn.view import View, learnt_view
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
@@ -84,14 +84,16 @@ class Census(Method):
         return {**view.state(), "student.weights": torch.cat([weights, offsets[None]]).float()}
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
-        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, visible_arcs))
+        return ridge_logits(
+            state["student.weights"], PublicEmbedding.restore(state, self.scale).context(x, visible_arcs)
+        )
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         return (cls(width=3),)
 
 
-def class_sums(sealed: Sealed, view: View, train: Tensor) -> ClassSums:
+def class_sums(sealed: Sealed, view: PublicEmbedding, train: Tensor) -> ClassSums:
     """Query: the nodes that teach, seen alone. Absent ids have rows too: none changes how another is rounded."""
     return ClassSums(rows_of(view.alone(sealed.x[train])), sealed.y[train], sealed.public.num_classes)
 

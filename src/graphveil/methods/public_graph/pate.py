@@ -12,7 +12,7 @@ from torch import Tensor
 from graphveil.checks import require_whole
 from graphveil.data.sealing import STRANGERS, Public, Sealed
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.noisy_votes import MOST_VOTERS, NoisyVotes, PureMoments
+from graphveil.mechanisms.noisy_votes import MAX_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
@@ -44,8 +44,8 @@ class Pate(TeacherStudent):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_whole(self, "voters")
-        if not 1 <= self.voters <= MOST_VOTERS:
-            raise InvalidInput(f"pate needs 1 to {MOST_VOTERS:,} voters, got {self.voters}")
+        if not 1 <= self.voters <= MAX_VOTERS:
+            raise InvalidInput(f"pate needs 1 to {MAX_VOTERS:,} voters, got {self.voters}")
         if self.teacher not in _TEACHERS or self.aggregate not in _AGGREGATES:
             raise InvalidInput("pate: teacher is mlp or gnn, and aggregate is lnmax or gnmax")
 

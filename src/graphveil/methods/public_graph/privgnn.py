@@ -25,9 +25,9 @@ from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent,
 from graphveil.nn.features import Scaling
 from graphveil.nn.inductive import inductive
 from graphveil.nn.nearest import nearest
+from graphveil.nn.public_embedding import learnt_view
 from graphveil.nn.student import kept_of
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
-from graphveil.nn.view import learnt_view
 from graphveil.privacy.session import Session
 from graphveil.runtime.engine import each
 from graphveil.runtime.progress import track

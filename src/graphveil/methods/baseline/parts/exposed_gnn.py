@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
-from graphveil.mechanisms.exposed import exposing_plan
+from graphveil.mechanisms.unprotected import exposing_plan
 from graphveil.methods.graph_network import GraphNetwork
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Plan, Reading, Unit

@@ -12,8 +12,8 @@ from torch import Tensor
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.parts import ScatteredArcs
 from graphveil.data.sealing import Sealed
-from graphveil.mechanisms.scattered import PartMarks
-from graphveil.mechanisms.tally import ends
+from graphveil.mechanisms.distributed_counts import PartMarks
+from graphveil.mechanisms.geometric_count import ends
 from graphveil.nn.aggregate import neighbour_counts
 from graphveil.nn.features import standard
 

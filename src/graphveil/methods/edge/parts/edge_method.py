@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.checks import parse, require_positive, require_whole
-from graphveil.codec import LATER
+from graphveil.codec import OMIT_DEFAULT
 from graphveil.data.parts import ScatteredArcs
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
+from graphveil.mechanisms.distributed_counts import PartSums
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.scattered import PartSums
 from graphveil.methods.method import Method
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.nn.features import Scale, Scaling, standard
@@ -60,7 +60,7 @@ class EncoderMethod(Method):
     """Step size of Adam, for encoder and head, above 0."""
     scale: Annotated[str, Scale] = "shifted"
     """How public features are scaled before the encoder reads them."""
-    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=LATER)
+    class_weight: Annotated[str, ClassWeight] = field(default="equal", metadata=OMIT_DEFAULT)
     """What nodes count in training. equal: all alike; balanced: more in rare classes, so that every class counts alike.
     """
 

@@ -25,7 +25,7 @@ from graphveil.nn.gnn import (
     sum_operator,
     symmetric_operator,
 )
-from graphveil.nn.own_check import require_rows
+from graphveil.nn.module_checks import require_rows
 from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Plan, Reading, Unit

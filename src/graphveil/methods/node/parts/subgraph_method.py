@@ -18,7 +18,7 @@ from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import RECORD_WISE, by_record
-from graphveil.nn.own_check import require_alone
+from graphveil.nn.module_checks import require_alone
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, own_logits
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.sampling.bounded import neighbourhoods

@@ -14,10 +14,10 @@ from graphveil.data.sealing import Public, PublicGraph, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.features import Scale, Scaling
+from graphveil.nn.public_embedding import PublicEmbedding, learnt_view
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
 from graphveil.nn.teachers import Known
-from graphveil.nn.view import View, learnt_view
 from graphveil.vocabulary import State, Unit
 
 _STUDENTS = ("ridge", "sage")
@@ -121,7 +121,9 @@ class TeacherStudent(Method):
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         if self.student == "sage":
             return sage_logits(self.sage_student(), state, Scaling.restore(state, self.scale)(x), visible_arcs)
-        return ridge_logits(state["student.weights"], View.restore(state, self.scale).context(x, visible_arcs))
+        return ridge_logits(
+            state["student.weights"], PublicEmbedding.restore(state, self.scale).context(x, visible_arcs)
+        )
 
 
 def drawn(public_graph: PublicGraph, count: int) -> Ids:

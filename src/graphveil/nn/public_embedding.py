@@ -29,7 +29,7 @@ _SMALLEST_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class PublicEmbedding:
     """Unit rows for nodes: of a public graph's in `context`, of any other node's `alone`.
 
     With Z the scaled public features less their mean and S = (D + I)^-1 (A + I), the context is R = S^2 Z. V holds the
@@ -44,7 +44,7 @@ class View:
     into: Tensor
 
     @classmethod
-    def of(cls, x: Tensor, adj: Csr, width: int = 32, scale: Scale | str = Scale.ROWS) -> View:
+    def of(cls, x: Tensor, adj: Csr, width: int = 32, scale: Scale | str = Scale.ROWS) -> PublicEmbedding:
         """Learnt from public features x [m, d] and arcs; `scale` is fitted to x."""
         scaling = Scaling.fit(x, scale)
         scaled = scaling(x)
@@ -77,16 +77,18 @@ class View:
         return parts | dict(self.scaling.state())
 
     @classmethod
-    def restore(cls, state: State, scale: Scale | str = Scale.ROWS) -> View:
+    def restore(cls, state: State, scale: Scale | str = Scale.ROWS) -> PublicEmbedding:
         """Inverse of `state`."""
         scaling = Scaling.restore(state, scale)
         return cls(scaling, state["view.mean"], state["view.directions"], state["view.into"])
 
 
-def learnt_view(public: Public, width: int, scale: str) -> View:
+def learnt_view(public: Public, width: int, scale: str) -> PublicEmbedding:
     """The view of the public graph beside a private one, made once for many runs."""
     public_graph = public.require_public_graph()
-    return public.cache_public(f"view {width} {scale}", lambda: View.of(public_graph.x, public_graph.adj, width, scale))
+    return public.cache_public(
+        f"view {width} {scale}", lambda: PublicEmbedding.of(public_graph.x, public_graph.adj, width, scale)
+    )
 
 
 def _surroundings(adj: Csr, rows: Floats) -> Floats:

@@ -14,7 +14,7 @@ from graphveil.data.sealing import Public
 from graphveil.nn.fit import MANY, VAST, ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 from graphveil.nn.rows import WHOLE, Rows, in_blocks
-from graphveil.runtime.counter_rng import Chance
+from graphveil.runtime.counter_rng import CounterRng
 from graphveil.vocabulary import State
 
 
@@ -140,7 +140,7 @@ def _dealt(count: int, folds: int, device: torch.device) -> Tensor:
     """A part for each of `count` nodes, int64 [count]: as many of every one, or each by itself if they are vast."""
     if count <= VAST:
         return torch.randperm(count) % folds
-    return Chance.drawn(device).below(count, folds)
+    return CounterRng.drawn(device).below(count, folds)
 
 
 def _some(rows: Tensor, least: int) -> Tensor:

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from graphveil.nn import likeness
-from graphveil.nn.likeness import labels_of_alike
+from graphveil.nn import kernel_vote
+from graphveil.nn.kernel_vote import labels_of_alike
 
 
 def by_hand(rows: torch.Tensor, labels: torch.Tensor, train: torch.Tensor, node: int, classes: int) -> list[float]:
@@ -22,7 +22,7 @@ def by_hand(rows: torch.Tensor, labels: torch.Tensor, train: torch.Tensor, node:
 
 @pytest.mark.parametrize("block", [2048, 3])
 def test_likes_vote_by_how_alike_they_are(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likeness, "_BLOCK", block)
+    monkeypatch.setattr(kernel_vote, "_BLOCK", block)
     rows = torch.randn(11, 3, generator=torch.Generator().manual_seed(0)).double()
     labels, train = torch.arange(11) % 3, torch.arange(11) % 4 > 0
     found = labels_of_alike(rows, labels, train, 3)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import torch
 
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.methods.node.parts.heard import Heard
+from graphveil.methods.node.parts.vote_evidence import VoteEvidence
 
 NODES, CLASSES, NOISE = 400, 20, 7.0
 
@@ -20,7 +20,7 @@ def links() -> sp.csr_array:
 
 def moved(told: torch.Tensor, beliefs: torch.Tensor) -> float:
     """How far what was heard moves scores on average."""
-    shift = Heard.of(links(), told, Gaussian(NOISE)).posterior(beliefs, passed_on=False) - beliefs
+    shift = VoteEvidence.of(links(), told, Gaussian(NOISE)).posterior(beliefs, passed_on=False) - beliefs
     return float((shift - shift.mean(dim=1, keepdim=True)).abs().mean())
 
 

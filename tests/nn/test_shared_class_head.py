@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn.functional import cross_entropy
 
-from graphveil.nn.by_class import ByClass
+from graphveil.nn.shared_class_head import ByClass
 
 
 def test_it_begins_as_its_first_block() -> None:

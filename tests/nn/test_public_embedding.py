@@ -10,7 +10,7 @@ from torch import Tensor
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
-from graphveil.nn.view import View
+from graphveil.nn.public_embedding import PublicEmbedding
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def graph() -> Graph:
 
 @pytest.mark.parametrize("scale", ["rows", "columns", "shifted"])
 def test_rows_have_length_one_and_the_state_gives_the_view_back(graph: Graph, scale: str) -> None:
-    view = View.of(graph.x, graph.adj, 5, scale)
-    again = View.restore(view.state(), scale)
+    view = PublicEmbedding.of(graph.x, graph.adj, 5, scale)
+    again = PublicEmbedding.restore(view.state(), scale)
     for one, other in (
         (view.context(graph.x, graph.adj), again.context(graph.x, graph.adj)),
         (view.alone(graph.x), again.alone(graph.x)),
@@ -32,25 +32,25 @@ def test_rows_have_length_one_and_the_state_gives_the_view_back(graph: Graph, sc
 
 
 def test_a_row_seen_alone_does_not_depend_on_the_others(graph: Graph) -> None:
-    view = View.of(graph.x, graph.adj, 5)
+    view = PublicEmbedding.of(graph.x, graph.adj, 5)
     assert torch.allclose(view.alone(graph.x)[:7], view.alone(graph.x[:7]), atol=1e-6)
 
 
 def test_features_alone_tell_much_of_the_context(graph: Graph) -> None:
-    view = View.of(graph.x, graph.adj, 5)
+    view = PublicEmbedding.of(graph.x, graph.adj, 5)
     likeness = (view.alone(graph.x) * view.context(graph.x, graph.adj)).sum(dim=1)
     assert float(likeness.mean()) > 0.4
 
 
 @pytest.mark.parametrize("x", [torch.ones(4, 3), torch.zeros(4, 3), torch.eye(4)[:, :1], torch.eye(4)])
 def test_poor_features_give_a_finite_view(x: Tensor) -> None:
-    view = View.of(x.contiguous(), Csr.empty(4), 8)
+    view = PublicEmbedding.of(x.contiguous(), Csr.empty(4), 8)
     assert 1 <= view.width <= 8
     assert bool(view.alone(x).isfinite().all())
     assert bool(view.context(x, Csr.empty(4)).isfinite().all())
 
 
 def test_the_same_graph_gives_the_same_view(graph: Graph) -> None:
-    one, other = (View.of(graph.x, graph.adj, 4) for _ in range(2))
+    one, other = (PublicEmbedding.of(graph.x, graph.adj, 4) for _ in range(2))
     assert all(torch.equal(a, other.state()[name]) for name, a in one.state().items())
     assert np.isfinite(one.directions.numpy()).all()

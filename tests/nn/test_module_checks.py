@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.nn.own_check import require_alone, require_rows
+from graphveil.nn.module_checks import require_alone, require_rows
 from graphveil.nn.own_network import OwnNetwork
 from own_modules import FRIENDLY, HOSTILE, Gat, LateCache, Mixer, PooledGcn, RowsOnly, SageAttention
 

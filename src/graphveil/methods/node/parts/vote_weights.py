@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphveil.data.arcs import Ids
 from graphveil.data.sealing import Sealed
-from graphveil.mechanisms.tally import Marks
+from graphveil.mechanisms.geometric_count import Marks
 from graphveil.nn.coordinates import both_ways
 from graphveil.nn.sampling.splitmix import mix
 from graphveil.vocabulary import Floats

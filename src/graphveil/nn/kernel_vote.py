@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
-_WARMTH = 0.03
+_TEMPERATURE = 0.03
 """Cosines this much smaller count e times less."""
 _BLOCK = 2048
 """Rows that are compared with all training nodes at a time."""
@@ -25,7 +25,7 @@ def labels_of_alike(rows: Tensor, labels: Tensor, train: Tensor, classes: int) -
     for first in range(0, len(rows), _BLOCK):
         own = place[first : first + _BLOCK]
         cosines = rows[first : first + _BLOCK] @ known
-        weights = torch.where(cosines > 0, ((cosines - 1) / _WARMTH).exp(), 0.0)
+        weights = torch.where(cosines > 0, ((cosines - 1) / _TEMPERATURE).exp(), 0.0)
         itself = (own >= 0).nonzero().ravel()
         weights[itself, own[itself]] = 0.0
         totals = weights @ votes

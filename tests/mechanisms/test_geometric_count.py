@@ -15,7 +15,7 @@ from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
 from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.tally import Marks, Tally, ends, geometric
+from graphveil.mechanisms.geometric_count import Marks, Tally, ends, geometric
 from graphveil.privacy.accounting import _FLOAT_ERROR
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.vocabulary import Floats
@@ -154,7 +154,7 @@ def test_large_scales_keep_their_noise(scale: float) -> None:
 
 
 def test_blocks_have_noise_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphveil.mechanisms.scattered.BLOCK", 100)
+    monkeypatch.setattr("graphveil.mechanisms.distributed_counts.BLOCK", 100)
     noise = np.array(counts(Tally(5.0), [], 300))
     assert (noise != 0).mean() > 0.8
     assert np.mean(noise[:100] == noise[100:200]) < 0.3

@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
 from graphveil.errors import InvalidInput
-from graphveil.mechanisms.settling import Settling, Unsettled
+from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.vocabulary import Floats
 
@@ -156,7 +156,7 @@ def test_blocks_of_noise_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> 
     adj = graph_of([tuple(pair) for pair in rng.permutation(30).reshape(-1, 2).tolist()], 30)
     asked = ask(adj, np.zeros((30, 4)))
     whole = settle(Settling(1.0), asked, Seeded(2))
-    monkeypatch.setattr("graphveil.mechanisms.settling._BLOCK", 8)
+    monkeypatch.setattr("graphveil.mechanisms.community_assignment._BLOCK", 8)
     assert settle(Settling(1.0), asked, Seeded(2)).tolist() == whole.tolist()
 
 

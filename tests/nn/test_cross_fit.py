@@ -12,8 +12,8 @@ from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.nn import fit as fitting
+from graphveil.nn.cross_fit import Folds, MlpEnsemble
 from graphveil.nn.fit import MANY, Sweeps, fit_in_batches
-from graphveil.nn.folds import Folds, MlpEnsemble
 from graphveil.nn.mlp import Dropout
 from graphveil.vocabulary import Adjacency
 

@@ -13,8 +13,14 @@ from torch import Tensor
 
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.mechanisms.tally import Marks, Tally
-from graphveil.methods.node.parts.spread import ToldLabels, links_to_outsiders, one_hot, single_votes, spread_votes
+from graphveil.mechanisms.geometric_count import Marks, Tally
+from graphveil.methods.node.parts.vote_weights import (
+    ToldLabels,
+    links_to_outsiders,
+    one_hot,
+    single_votes,
+    spread_votes,
+)
 from graphveil.nn.aggregate import linked_sum
 from graphveil.nn.shrinkage import shrunk_weights
 from graphveil.vocabulary import Mechanism
@@ -23,12 +29,12 @@ _LENGTH = 0.5
 """Of what neighbours were told, where it is free of noise, beside 1 for coordinates."""
 _DOUBT = 2.0
 """A row of what was told counts for as much as its votes, and half of it if they are this many deviations of noise."""
-_MOST_COUNTED = 30
+_MAX_COUNTED = 30
 """Votes up to which the likelihood of a row is exact."""
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class VoteEvidence:
     """Z [m, c] as `telling` released it, beside the links among outsiders [m, m].
 
     noise: its standard deviation; expected: votes of an outsider [m, 1], from the number of its links; worth: what a
@@ -45,7 +51,7 @@ class Heard:
     factors: Tensor
 
     @classmethod
-    def of(cls, links: sp.csr_array, told: Tensor, telling: Mechanism) -> Heard:
+    def of(cls, links: sp.csr_array, told: Tensor, telling: Mechanism) -> VoteEvidence:
         """From the graph of outsiders and Z."""
         noise = _deviation(telling)
         linked = torch.from_numpy(np.diff(links.indptr) + 1.0).to(told.device)[:, None]
@@ -107,7 +113,7 @@ class Heard:
         """ln of the likelihood of outsiders' rows of Z for every class, up to a constant, [m, c]."""
         logs = self._gaussian(beliefs, shares)
         if isinstance(self.telling, Tally):
-            few = (self.told.amax(dim=1) < _MOST_COUNTED) & (self.expected[:, 0] < _MOST_COUNTED)
+            few = (self.told.amax(dim=1) < _MAX_COUNTED) & (self.expected[:, 0] < _MAX_COUNTED)
             logs[few] = counted(self.told[few], self.expected[few], shares, self.telling.scale)
         return logs
 
@@ -130,7 +136,7 @@ def told_by(sealed: Sealed, telling: Mechanism) -> ToldLabels:
     return ToldLabels(votes(links), sealed.y[sealed.public.train].cpu(), sealed.public.num_classes)
 
 
-def labels_told(sealed: Sealed, telling: Mechanism) -> ToldLabels | Marks:
+def vote_query(sealed: Sealed, telling: Mechanism) -> ToldLabels | Marks:
     """Query: what they tell, as `telling` takes it."""
     told = told_by(sealed, telling)
     return told.marks() if isinstance(telling, Tally) else told
@@ -141,7 +147,7 @@ def counted(told: Tensor, expected: Tensor, shares: Tensor, scale: float) -> Ten
 
     told: noisy whole numbers [m, c]; expected: [m, 1]; shares: [c, c].
     """
-    numbers, expected = torch.arange(_MOST_COUNTED + 10, dtype=torch.float64), expected.clamp(min=1e-6)
+    numbers, expected = torch.arange(_MAX_COUNTED + 10, dtype=torch.float64), expected.clamp(min=1e-6)
     rates = numbers * expected.log() - torch.lgamma(numbers + 1)
     logs = torch.zeros_like(told)
     for column, share in zip(told.T, shares.T, strict=True):

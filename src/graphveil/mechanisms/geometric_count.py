@@ -18,16 +18,16 @@ import torch
 from graphveil.checks import require_cost
 from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
-from graphveil.mechanisms import scattered
+from graphveil.mechanisms import distributed_counts
 from graphveil.mechanisms.additive import Additive, certain
+from graphveil.mechanisms.distributed_counts import PartMarks
 from graphveil.mechanisms.dominating_pair import PureCurve
-from graphveil.mechanisms.scattered import PartMarks
 from graphveil.vocabulary import Query, SealedGraph, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_MOST_EPSILON = 32.0
+_MAX_EPSILON = 32.0
 """Beyond this for one contribution a uniform has too few digits: nothing finite is claimed."""
 
 _LARGEST_SCALE = 2.0**50
@@ -98,7 +98,7 @@ class Tally(Additive):
             return self._counted_in_parts(sealed, asked, source)
         counts = self._counted(asked)
         # Digits take many times the memory of what they are added to.
-        for part in torch.split(counts, scattered.BLOCK):
+        for part in torch.split(counts, distributed_counts.BLOCK):
             part += noise_of(source, len(part), self.scale, part.device)
         return counts
 
@@ -110,13 +110,13 @@ class Tally(Additive):
 
     def _counted_in_parts(self, sealed: SealedGraph, asked: PartMarks, source: Source) -> Tensor:
         """Noisy counts made where edges lie: an arc marks one cell, an undirected edge is two arcs."""
-        parts = scattered.parts_of(sealed, len(asked.said))
+        parts = distributed_counts.parts_of(sealed, len(asked.said))
         if self.marks != 1 + parts.undirected:
             raise InvalidInput(f"an edge leaves {1 + parts.undirected} mark(s) here, and {self.marks} are charged")
         # Two numbers for every cell, of one uniform for each of their digits.
-        uniforms, sizes = 2 * len(_chances(self.scale)), scattered.block_sizes(len(asked.said) * asked.count)
+        uniforms, sizes = 2 * len(_chances(self.scale)), distributed_counts.block_sizes(len(asked.said) * asked.count)
         noise = NoisyBlocks(self.scale, tuple(source.handed(uniforms * size) for size in sizes))
-        counts = scattered.counted(parts, asked.said.cpu().numpy(), asked.count, noise)
+        counts = distributed_counts.counted(parts, asked.said.cpu().numpy(), asked.count, noise)
         return torch.from_numpy(counts).to(asked.said.device)
 
     def _counted(self, asked: Marks) -> Tensor:
@@ -135,7 +135,7 @@ class Tally(Additive):
         """`sensitivity` is 1: a neighbour changes one contribution, and each of its marks costs 1/scale."""
         if sensitivity != 1:
             raise InvalidInput(f"a neighbour changes one contribution, whose marks are charged, got {sensitivity}")
-        if self.marks > _MOST_EPSILON * self.scale:
+        if self.marks > _MAX_EPSILON * self.scale:
             return PureCurve(math.inf)
         return PureCurve(self.marks * (1 / self.scale + _ROUNDING))
 

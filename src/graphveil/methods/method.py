@@ -73,6 +73,8 @@ class Method(Serializable):
     A reader sees the theorem in `plan` and the algorithm in `fit`.
     """
 
+    subtitle: ClassVar[str] = ""
+    """What it does in at most eight words, shown beside its name."""
     units: ClassVar[frozenset[Unit]]
     """The protected units under which `plan` has a meaning."""
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})

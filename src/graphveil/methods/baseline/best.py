@@ -45,6 +45,7 @@ class Best(Method):
     is one more step, a noisy count of right labels for each candidate; docs/methods/best.md has the proof.
     """
 
+    subtitle = "several methods, of which validation chooses one"
     units = frozenset(Unit)
 
     candidates: tuple[Method, ...] = ()

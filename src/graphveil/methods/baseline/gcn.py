@@ -16,6 +16,8 @@ from graphveil.nn.gnn import GcnLayer, symmetric_operator
 class Gcn(ExposedGnn):
     """X' = relu(A_hat X W), A_hat with self-loops and symmetric normalisation."""
 
+    subtitle = "graph convolutional network, without privacy"
+
     def layer(self) -> type[nn.Module]:
         return GcnLayer
 

@@ -16,6 +16,8 @@ from graphveil.nn.gnn import GinLayer, sum_operator
 class Gin(ExposedGnn):
     """X' = MLP((1 + lambda) X + A X)."""
 
+    subtitle = "graph isomorphism network, without privacy"
+
     def layer(self) -> type[nn.Module]:
         return GinLayer
 

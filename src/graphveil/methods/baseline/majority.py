@@ -32,6 +32,7 @@ class Constant(nn.Module):
 class Majority(Method):
     """log of the classes' shares among training nodes. Under EDGE the plan is empty; elsewhere it exposes labels."""
 
+    subtitle = "the most frequent training class for every node"
     units = frozenset(Unit)
     reads = PredictionReads.OWN_FEATURES
 

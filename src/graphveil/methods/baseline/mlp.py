@@ -27,6 +27,7 @@ class Mlp(Network):
 
     on_gpu = True
 
+    subtitle = "perceptron on node features, without edges"
     units = frozenset(Unit)
     reads = PredictionReads.OWN_FEATURES
 

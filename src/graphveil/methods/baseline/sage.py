@@ -16,6 +16,8 @@ from graphveil.nn.gnn import SageLayer, mean_operator
 class Sage(ExposedGnn):
     """X' = relu(X W_own + mean over neighbours(X) W_near)."""
 
+    subtitle = "GraphSAGE with mean aggregation, without privacy"
+
     def layer(self) -> type[nn.Module]:
         return SageLayer
 

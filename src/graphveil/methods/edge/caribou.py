@@ -64,6 +64,7 @@ class Caribou(EdgeMethod):
     `epochs` noisy gradient steps.
     """
 
+    subtitle = "contractive graph layers with noise in every hop"
     units = frozenset({Unit.EDGE, Unit.NODE})
 
     hops: int = 2

@@ -36,6 +36,7 @@ class Dpdgc(EdgeMethod):
     gradient step of the adjacency encoder softmax(A W + log shares) from W = 0. Features stay out of Z.
     """
 
+    subtitle = "one noisy neighbour sum, decoupled from features"
     refuses = NO_NODES
 
     rows: Annotated[str, TowerInput] = "labels"

@@ -79,6 +79,7 @@ class Eclipse(ReleasedGraph):
     Algorithm 1 as printed has the budget 1 / noise: a share for the number of edges, the rest for singular values.
     """
 
+    subtitle = "noisy low-rank view of the adjacency matrix"
     on_gpu = False
 
     basis: Annotated[str, _BASES] = "features"

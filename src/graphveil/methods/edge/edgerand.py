@@ -21,6 +21,8 @@ from graphveil.vocabulary import Adjacency, Plan, Reading, Step
 class EdgeRand(ReleasedGraph):
     """Every pair tells whether it is an edge and lies with probability 1 / (1 + e^epsilon), epsilon = 1 / noise."""
 
+    subtitle = "randomised response on every pair of nodes"
+
     most: int = 2_000_000
     """Lies that are expected at most, at least 1: where there would be more, a public share of all yeses is kept."""
 

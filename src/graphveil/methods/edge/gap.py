@@ -29,6 +29,7 @@ class Gap(EdgeMethod):
     Gap(hops=2, embedding=16, jumping=True). Only the sums read edges.
     """
 
+    subtitle = "noisy sums of neighbours' features, then a perceptron"
     on_gpu = True
 
     refuses = NO_NODES

@@ -88,6 +88,7 @@ class Hearsay(Method):
     also reads which labels training nodes with alike counts have.
     """
 
+    subtitle = "noisy counts of neighbours' classes"
     units = frozenset({Unit.EDGE})
     leads = units
     on_gpu = True

@@ -25,6 +25,8 @@ class LapGraph(ReleasedGraph):
     The whole budget is 1 / noise.
     """
 
+    subtitle = "graph of the pairs with largest noisy values"
+
     count_share: float = 0.01
     """Of the budget, what the number of edges gets, strictly between 0 and 1; the pairs get the rest."""
 

@@ -31,6 +31,7 @@ class LpgNet(EncoderMethod):
     two-sided geometric noise of scale `noise`. The last network predicts. Only the counts read edges.
     """
 
+    subtitle = "noisy counts of neighbours' clusters, in stacked levels"
     on_gpu = True
 
     refuses = NO_NODES

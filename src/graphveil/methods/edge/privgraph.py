@@ -59,6 +59,7 @@ class PrivGraph(ReleasedGraph):
     rest is for degrees and counts.
     """
 
+    subtitle = "synthetic graph drawn from noisy communities"
     on_gpu = False
 
     network: str | OwnNetwork = "sage"

@@ -30,6 +30,7 @@ class ProGap(EncoderMethod):
     knowledge; the last one predicts.
     """
 
+    subtitle = "noisy neighbour sums in stages"
     on_gpu = True
 
     refuses = NO_NODES

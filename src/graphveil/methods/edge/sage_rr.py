@@ -39,6 +39,7 @@ class SageRr(Sage):
     The whole budget is 1 / noise: a share for the number (Laplace), the rest for every pair's answer.
     """
 
+    subtitle = "GraphSAGE on a graph released by randomised response"
     units = frozenset({Unit.EDGE})
 
     growth: float = 4.0

@@ -31,6 +31,7 @@ class Lp2st(Network):
     are. The whole budget is 1 / noise, for whichever part a node is in.
     """
 
+    subtitle = "randomised response with learnt priors, in two stages"
     units = frozenset({Unit.LABEL})
 
     epochs: int = 20

@@ -40,6 +40,7 @@ class Lpgnn(Method):
     (Drop). The whole budget is 1 / noise: `label_share` of it for the label, the rest for the features.
     """
 
+    subtitle = "locally perturbed features and labels, averaged over neighbours"
     units = frozenset({Unit.FEATURES})
 
     bits: int = 0

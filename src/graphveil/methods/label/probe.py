@@ -81,6 +81,7 @@ class Probe(Method):
     few for the number of training nodes, and links hardly any, `whisper` learns from them alone.
     """
 
+    subtitle = "noisy class sums, then randomised response of labels"
     units = frozenset({Unit.LABEL, Unit.FEATURES})
     leads = units
     on_gpu = True

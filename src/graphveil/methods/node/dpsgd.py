@@ -62,6 +62,7 @@ class DpSgd(Method):
 
     on_gpu = True
 
+    subtitle = "noisy clipped gradients, without a graph"
     units = frozenset({Unit.NODE, Unit.FEATURES, Unit.LABEL})
     reads = PredictionReads.OWN_FEATURES
 

@@ -30,6 +30,7 @@ class Drw(SubgraphMethod):
     root; the loss is read at the root (section 4.1, Algorithm 1).
     """
 
+    subtitle = "noisy gradients on disjoint random walks"
     units = frozenset({Unit.FEATURES})
 
     steps: int = 200

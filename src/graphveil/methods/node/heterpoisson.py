@@ -39,6 +39,7 @@ class HeterPoisson(SubgraphMethod):
     ceil(epochs / q) of them. `noise_law` sml is the paper's noise, whose proof is false.
     """
 
+    subtitle = "noisy gradients on subgraphs sampled by degree"
     units = frozenset({Unit.NODE})
 
     hidden: int = 128

@@ -32,6 +32,7 @@ class Ndp(SubgraphMethod):
     more in the public population send nothing. Messages go to training nodes only.
     """
 
+    subtitle = "noisy gradients on subgraphs with bounded occurrences"
     units = frozenset({Unit.NODE, Unit.FEATURES})
 
     steps: int = 200

@@ -45,6 +45,7 @@ class PairCounts(Method):
     beliefs are propagated among the nodes outside training.
     """
 
+    subtitle = "noisy gradients and counts of linked class pairs"
     units = frozenset({Unit.NODE})
     reads = PredictionReads.HELD_OUT
 

@@ -107,6 +107,7 @@ class Whisper(Method):
     for so many classes nobody votes, and posteriors are propagated along the links among outsiders.
     """
 
+    subtitle = "noisy gradients over neighbours outside the training set"
     units = frozenset({Unit.NODE, Unit.FEATURES})
     revision = 3
     leads = frozenset({Unit.NODE})

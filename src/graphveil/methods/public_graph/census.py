@@ -42,6 +42,7 @@ class Census(Method):
     shrink = ridge + noise / n for n private ids that teach.
     """
 
+    subtitle = "noisy class sums label a public graph"
     units = frozenset({Unit.NODE})
     reads = PredictionReads.PUBLIC_GRAPH
     needs_public = True

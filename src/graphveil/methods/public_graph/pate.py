@@ -34,6 +34,8 @@ class Pate(TeacherStudent):
     The paper's own: aggregate=lnmax, student=sage.
     """
 
+    subtitle = "noisy votes of teachers on disjoint private nodes"
+
     voters: int = 20
     """Teachers that private ids are dealt out to, at least 1."""
     teacher: Annotated[str, _TEACHERS] = "mlp"

@@ -65,6 +65,8 @@ class PrivGnn(TeacherStudent):
     The paper's own: spend=noise, argmax=laplace, sharp=False, teacher=sage, student=sage.
     """
 
+    subtitle = "noisy teacher labels for a public graph"
+
     rate: float = 0.3
     """Chance in (0, 1] that a private node is sampled for a query, at most."""
     neighbours: int = 750

@@ -13,7 +13,11 @@ from quick import MAX_FILES, MECHANISMS, METHODS, ONE, ROOT, UNIT, chosen, conce
     ("path", "files", "parts"),
     [
         ("src/graphveil/methods/edge/gap.py", {"methods/edge/test_gap.py", *METHODS}, {"gap"}),
-        ("src/graphveil/mechanisms/geometric_count.py", {"mechanisms/test_geometric_count.py", *MECHANISMS}, {"geometric_count"}),
+        (
+            "src/graphveil/mechanisms/geometric_count.py",
+            {"mechanisms/test_geometric_count.py", *MECHANISMS},
+            {"geometric_count"},
+        ),
         ("src/graphveil/privacy/session.py", {"privacy/test_session.py"}, set()),
         ("src/graphveil/checks.py", {"test_checks.py"}, set()),
         ("tests/nn/test_mlp.py", {"nn/test_mlp.py"}, set()),

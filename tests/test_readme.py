@@ -10,8 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from graphveil.cli import app
-from graphveil_lab.bench.table import markdown
-from kept_numbers import MEASURED
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
@@ -60,10 +58,3 @@ def test_targets_that_are_named_exist(page: str) -> None:
     known = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
     waiting = {"quick"}  # named before it is there
     assert {"demo", "test"} <= named <= known | waiting
-
-
-@pytest.mark.parametrize(("mark", "name"), MEASURED.items())
-def test_measured_tables_are_the_kept_results(mark: str, name: str) -> None:
-    text = (REPOSITORY / "docs" / "methods" / "eclipse.md").read_text()
-    found = text.partition(f"<!-- {mark} -->")[2].partition(f"<!-- /{mark} -->")[0].strip()
-    assert found == markdown([REPOSITORY / "lab" / "results" / name])

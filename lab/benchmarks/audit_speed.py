@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphveil as gv
-import making
 from graphveil.auditing.attacks.canary_edge import CanaryEdge
 from graphveil.auditing.audit import Claim
 from graphveil.auditing.bounds import finding
 from graphveil.auditing.game import Game
 from graphveil.planning import Terms, planned
 from graphveil.runtime.engine import Local, using
+from graphveil_lab import kept_files
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"{'audit':<28} {measured['audit']:6.1f} s   {found}")
     if given.results is not None:
         seconds = {name: round(value, 1) for name, value in measured.items()}
-        making.keep(given.results, {"jobs": given.jobs, "seconds": seconds})
+        kept_files.write(given.results, {"jobs": given.jobs, "seconds": seconds})
 
 
 if __name__ == "__main__":

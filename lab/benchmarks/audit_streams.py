@@ -18,10 +18,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-import making
 from graphveil.auditing.bounds import finding
 from graphveil.release.audit_result import AuditResult
 from graphveil.streams.journal import Journal
+from graphveil_lab import kept_files
 from graphveil_lab.court.stream_case import Lifetime
 
 
@@ -56,7 +56,7 @@ def main() -> None:
         said = {"claimed": found.claimed, "certified": found.lower, "runs": found.runs, "verdict": found.verdict}
         rows.append({"stream": stream, **said})
     if given.json:
-        making.keep(given.json, rows)
+        kept_files.write(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
-import making
 from graphveil.auditing import bounds
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delta
@@ -29,6 +28,7 @@ from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.privacy import accounting
 from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading, Step
+from graphveil_lab import kept_files
 
 Rng = np.random.Generator
 Draw = Callable[[Rng, int, bool], Floats]
@@ -274,7 +274,7 @@ def main() -> None:
         "repeated": repeated(chosen.repeats, chosen.seed),
     }
     if chosen.json:
-        making.keep(chosen.json, found)
+        kept_files.write(chosen.json, found)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import making
 from graphveil.runtime.engine import Local, each, using
+from graphveil_lab import kept_files
 from graphveil_lab.court import court
 from graphveil_lab.court.sound_cases import SoundClaim
 
@@ -69,7 +69,7 @@ def main() -> None:
     print(f"{len(plans) - len(free)} of {len(plans)} plans are caught; not: ", end="")
     print(", ".join(" / ".join(row["case"] for row in same) for same in free) or "none")
     if asked.json:
-        making.keep(asked.json, {"seed": asked.seed, "share": asked.share, "cases": rows})
+        kept_files.write(asked.json, {"seed": asked.seed, "share": asked.share, "cases": rows})
 
 
 def by_plan(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -30,7 +30,6 @@ import numpy as np
 import torch
 
 import graphveil as gv
-import making
 from graphveil.auditing.attacks.feature_similarity import FeatureSimilarity
 from graphveil.auditing.attacks.linkteller import LinkTeller
 from graphveil.auditing.attacks.lpa import Lpa
@@ -43,6 +42,7 @@ from graphveil.runtime.engine import Local, one_thread
 from graphveil.runtime.folders import write_whole
 from graphveil.tasks.class_scores import judged
 from graphveil.vocabulary import Reading, Unit
+from graphveil_lab import kept_files
 
 PAIRS, QUERIES = 500, 150
 """Edges, and as many pairs that are none, for LPA and the floors, and for LinkTeller, which asks once for each."""
@@ -442,8 +442,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="Write all runs that are done there, as JSON.")
     parser.add_argument("--page", type=Path, help="Write the tables of all runs into the marks of this page.")
     given = parser.parse_args()
-    given.out = given.out or making.folder_of(NAME)
-    unpack(making.runs_of(NAME), given.out)
+    given.out = given.out or kept_files.records_folder(NAME)
+    unpack(kept_files.runs_of(NAME), given.out)
     wanted = cells(["cora"], [0], True) if given.quick else cells(given.datasets, given.seeds, False)
     wanted = share_of([cell for cell in wanted if cell.part in given.parts], given.share)
     if given.show:
@@ -453,7 +453,7 @@ def main() -> None:
     # Of all, so that a part does not replace the whole.
     every = [measure(given.out, cell) for cell in done(given.out, cells(list(DATASETS), list(SEEDS), False))]
     if given.results:
-        making.keep(given.results, sorted(every, key=key_of))
+        kept_files.write(given.results, sorted(every, key=key_of))
     if given.page:
         fill(given.page, NAME, tables(summary(every)))
     print("\n\n".join(tables(summary([found[place] for place in range(len(wanted))])).values()))

@@ -21,9 +21,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import graphveil as gv
-import making
 from graphveil.data.graph import Graph
 from graphveil.runtime.engine import Local, one_thread
+from graphveil_lab import kept_files
 
 REAL = ("cora", "chameleon-undirected", "twitch-de", "photo")
 SHAPES: dict[str, tuple[list[float], int, float]] = {
@@ -93,7 +93,7 @@ def main() -> None:
     rows = [found[place] for place in range(len(cases))]
     print(table(rows))
     if given.json:
-        making.keep(given.json, rows)
+        kept_files.write(given.json, rows)
 
 
 if __name__ == "__main__":

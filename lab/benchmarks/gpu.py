@@ -23,12 +23,12 @@ from unittest import mock
 import torch
 
 import graphveil as gv
-import making
 from graphveil.data.datasets.planted import planted
 from graphveil.privacy import cipher
 from graphveil.privacy.noise import Secure
 from graphveil.runtime.compute import Compute
 from graphveil.vocabulary import Adjacency
+from graphveil_lab import kept_files
 from graphveil_lab.bench.record import Stopwatch
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -196,7 +196,7 @@ def main() -> None:
         print(name, json.dumps(found["hearsay"][name]), flush=True)
     _print(found)
     if args.json is not None:
-        making.keep(args.json, found)
+        kept_files.write(args.json, found)
 
 
 def _print(found: dict[str, Any]) -> None:

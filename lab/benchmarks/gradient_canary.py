@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,6 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-import making
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
@@ -39,6 +37,7 @@ from graphveil.mechanisms.sml import Sml
 from graphveil.nn.subgraph import start
 from graphveil.planning import Terms, planned
 from graphveil.vocabulary import Floats, Reading
+from graphveil_lab import kept_files
 
 DATASETS = ("facebook", "twitch-de", "computers", "pubmed")
 EPSILONS = (2.0, 4.0, 8.0, 16.0)
@@ -172,7 +171,7 @@ def main() -> None:
         f"{'dataset':<10} {'noise':<9} {'claimed':>7} {'projection: accuracy, above':<32} whole vector: accuracy, above"
     )
     usable = given.json is not None and given.json.exists()
-    kept = json.loads(given.json.read_text())["rows"] if usable else []
+    kept = kept_files.read(given.json).content["rows"] if usable else []
     found = []
     for law, reading in LAWS:
         for name, epsilon in itertools.product(given.datasets, EPSILONS):
@@ -183,7 +182,7 @@ def main() -> None:
             print(line(row), flush=True)
             if given.json is not None and not known:
                 # After every row: what is there already is not computed again.
-                making.keep(given.json, {"confidence": CONFIDENCE, "rows": found})
+                kept_files.write(given.json, {"confidence": CONFIDENCE, "rows": found})
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-import making
 from graphveil.data.arcs import Csr
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits_at_rows, start
+from graphveil_lab import kept_files
 
 NODES, CLASSES, WIDTH, DENSITY, SEEDS = 100, 10, 16, 0.05, 100
 SHARES = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -69,7 +69,7 @@ def main() -> None:
             f"{share:5.1f}" + "".join(f"{line[kind]:10.4f} ± {line[f'{kind} std']:.4f}" for kind in KINDS), flush=True
         )
     if out:
-        making.keep(out, rows)
+        kept_files.write(out, rows)
 
 
 if __name__ == "__main__":

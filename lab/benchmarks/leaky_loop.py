@@ -33,7 +33,6 @@ from scipy.stats import beta as beta_law
 from torch import Tensor
 
 import graphveil as gv
-import making
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
@@ -45,6 +44,7 @@ from graphveil.nn.mlp import Perceptron, predicted
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.vocabulary import Adjacency, Floats, Plan, Reading
+from graphveil_lab import kept_files
 
 EPSILON, DELTA, CONFIDENCE = 1.0, 1e-5, 0.99
 SETTINGS = gv.methods.Caribou(hops=2, lipschitz=0.6, alpha=1.0, beta=10.0, tau=1.0, loops=1.0, start="features")
@@ -220,7 +220,7 @@ def main() -> None:
     accurate = asked.what == "accuracy"
     found = measure(asked.datasets, asked.seeds) if accurate else audit(asked.runs, asked.claimed)
     if asked.json:
-        making.keep(asked.json, found)
+        kept_files.write(asked.json, found)
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from typing import Any
 import torch
 
 import graphveil as gv
-import making
 from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.basis import Basis, Directions
 from graphveil.nn.features import Scaling
 from graphveil.nn.low_rank import Core, largest_pairs, unflat
+from graphveil_lab import kept_files
 
 RANK, PRINTED_RANK, DEGREE = 64, 20, 8
 
@@ -87,7 +87,7 @@ def main() -> None:
         print(f"| {row['case']} | {row['nodes']:,} | {row['edges']:,} | {measured} |", flush=True)
         rows.append(row)
     if asked.json:
-        making.keep(asked.json, rows)
+        kept_files.write(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ that word), with the line labelled exactly `mlp` beside them; `<!-- lab/results/
 methods against all datasets at one epsilon; `<!-- lab/results/leaderboard.json: best 3 at epsilon 4 on cora, pubmed -->`
 for the three methods of every unit that are best on these graphs, on average, and `dpsgd`; `all at epsilon 4 on cora,
 facebook` for all lines, a graph a column; the words `best proven` for the best proven line of every graph and epsilon,
-with its gaps; `rulings` for a court and its other seeds; `power` for what it notices of half of the noise; `floors` for
+with its gaps; `every line` for a whole table with standard deviations; `rulings` for a court and its other seeds; `power` for what it notices of half of the noise; `floors` for
 what `dpsgd` has beside the largest class; `<!-- lab/results/NAME.json: columns features -->` for entries of what is no
 table of scores.
 What lies between a mark and
@@ -25,10 +25,12 @@ from typing import Any
 import floors
 from court_power import by_plan
 from graphveil.codec import rounded
+from graphveil_lab import kept_files
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.best_proven import LARGEST, best_proven
 from graphveil_lab.bench.kept import KeptLine
 from graphveil_lab.bench.table import board, by_epsilon, in_percent, lined
+from graphveil_lab.bench.table import markdown as every_line
 from graphveil_lab.court.court import Court, Ruling
 
 REPOSITORY = Path(__file__).parents[2]
@@ -54,14 +56,16 @@ def content(table: Path, wanted: str) -> str:
     """What a mark asks of a table."""
     if board_at := re.fullmatch(r"epsilon ([\d.]+)", wanted):
         return board([table], float(board_at[1]))
+    if wanted == "every line":
+        return every_line([table])
     if wanted == "best proven":
         return best_proven([table])
     if wanted == "rulings":
         return rulings([table, *sorted(table.parent.glob("court-[0-9].json"))])
     if wanted == "power":
-        return power(kept.read_json(table)["cases"])
+        return power(kept_files.read(table).content["cases"])
     if wanted == "floors":
-        return floors.table(kept.read_json(table))
+        return floors.table(kept_files.read(table).content)
     if best_of := re.fullmatch(r"best (\d+) at epsilon ([\d.]+) on (.+)", wanted):
         return best(kept.load(table), int(best_of[1]), float(best_of[2]), best_of[3].split(", "))
     if all_at := re.fullmatch(r"all at epsilon ([\d.]+) on (.+)", wanted):
@@ -138,12 +142,12 @@ def beside(lines: list[KeptLine], epsilon: float, graphs: Sequence[str]) -> str:
 
 def measured(table: Path, columns: Sequence[str]) -> str:
     """Some entries of every measurement, to three digits."""
-    return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept.read_json(table)])
+    return lined(columns, [[f"{row[name]:.3g}" for name in columns] for row in kept_files.read(table).content])
 
 
 def rulings(files: Sequence[Path]) -> str:
     """The first court, and those of the others that heard the same cases: false claims, then sound ones by method."""
-    held = [Court.rebuild(kept.read_json(file)) for file in files]
+    held = [Court.rebuild(kept_files.read(file).content) for file in files]
     heard = [[(ruling.name, ruling.expected, ruling.finding.runs) for ruling in court.rulings] for court in held]
     courts = [court for court, cases in zip(held, heard, strict=True) if cases == heard[0]]
     cases = list(zip(*(court.rulings for court in courts), strict=True))

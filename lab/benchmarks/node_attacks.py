@@ -39,7 +39,6 @@ from typing import Any
 import numpy as np
 
 import graphveil as gv
-import making
 from edge_attacks import fill, line, share_of
 from graphveil.auditing.attacks.asked_nodes import AskedNodes
 from graphveil.auditing.attacks.gmia import Gmia
@@ -52,6 +51,7 @@ from graphveil.data.graph import Graph
 from graphveil.methods.method import Method
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.vocabulary import Reading, Unit
+from graphveil_lab import kept_files
 from graphveil_lab.bench.runner import write_whole
 
 NAME = "node-attacks"
@@ -320,8 +320,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.quick:
         given.datasets, given.seeds, given.lira, given.epsilons = ["cora", "credit"], [0], [], [math.inf, 1.0]
-    given.out = given.out or making.folder_of(NAME)
-    unpack(making.runs_of(NAME), given.out)
+    given.out = given.out or kept_files.records_folder(NAME)
+    unpack(kept_files.runs_of(NAME), given.out)
     wanted = share_of(cells(given), given.share)
     wanted = [cell for cell in wanted if not given.report or cell.place(given.out).exists()]
     found = {}
@@ -335,7 +335,7 @@ def main() -> None:
     made = tables(results)
     print("\n\n".join(made.values()))
     if given.json:
-        making.keep(given.json, results)
+        kept_files.write(given.json, results)
     if given.page:
         fill(given.page, NAME, made)
 

@@ -34,7 +34,6 @@ from torch.nn.functional import cross_entropy, dropout, elu
 from torch_geometric.nn import AttentionalAggregation, GATConv, GCNConv, SAGEConv
 
 import graphveil as gv
-import making
 from engine import NODES, Step, seconds, stars
 from graphveil.codec import plain
 from graphveil.data.arcs import Arcs
@@ -43,6 +42,7 @@ from graphveil.nn.sampling.heterpoisson import draws_needed, sample
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph import SubgraphModel, gradients
 from graphveil.runtime.folders import write_whole
+from graphveil_lab import kept_files
 from graphveil_lab.bench import revisions
 from graphveil_lab.bench.kept import KeptLine
 
@@ -357,13 +357,13 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+")
     parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     given = parser.parse_args()
-    given.records = given.records or making.folder_of("own-networks")
+    given.records = given.records or kept_files.records_folder("own-networks")
     if given.what == "accuracy":
         accuracy(given)
         return
     rows = speed(given.rounds) if given.what == "speed" else merged(given)
     if given.results:
-        making.keep(given.results, plain(rows))
+        kept_files.write(given.results, rows, "lines" if given.what == "merge" else "runs")
 
 
 if __name__ == "__main__":

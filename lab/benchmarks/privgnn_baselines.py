@@ -38,7 +38,6 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 import graphveil as gv
-import making
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
 from graphveil.mechanisms.laplace import Laplace
@@ -53,6 +52,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step
+from graphveil_lab import kept_files
 from privgnn_table import DELTA, LAMBDAS, PAPER, Remembered, against_lambda, found_or_made, spread
 
 PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
@@ -220,14 +220,14 @@ def main() -> None:
     parser.add_argument("--knnrem", action="store_true", help="KNNREM too: 1,000 networks for every seed")
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
-    given.out = given.out or making.folder_of("privgnn-baselines")
+    given.out = given.out or kept_files.records_folder("privgnn-baselines")
     items = sorted((dataset, seed) for dataset in given.datasets for seed in given.seeds)
     with one_thread():
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries, given.knnrem), items))
     results = [found[place] for place in range(len(items))]
     show(results)
     if given.json:
-        making.keep(given.json, results)
+        kept_files.write(given.json, results)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
 
 import graphveil as gv
-import making
 from edge_attacks import fill, line, share_of
 from graphveil.auditing.bounds import Scores, rank_test
 from graphveil.data.arcs import Csr, Ids
@@ -53,6 +52,7 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded, Stream
 from graphveil.runtime.engine import one_thread
 from graphveil.vocabulary import Adjacency, Floats, Reading
+from graphveil_lab import kept_files
 from privgnn_table import LAMBDAS, PAPER, PRINTED, found_or_made, spread
 
 DELTA, CONFIDENCE = 1e-3, 0.99
@@ -421,7 +421,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write what was found there")
     parser.add_argument("--page", type=Path, help="write the tables into the marks of this page")
     given = parser.parse_args()
-    given.out = given.out or making.folder_of("privgnn-programmed")
+    given.out = given.out or kept_files.records_folder("privgnn-programmed")
     if given.quick:
         given.seeds, given.queries, given.networks = [0], 20, ["quick"]
         given.runs, given.numbers = 2_000, [1, 100]
@@ -438,7 +438,7 @@ def main() -> None:
             found = [run for run in runs if run]
             made = {"accuracy": accuracy_table(found), "reach": reach_table(found)}
     if given.json:
-        making.keep(given.json, found)
+        kept_files.write(given.json, found)
     if given.page:
         fill(given.page, "privgnn-programmed", made)
     print("\n\n".join(made.values()))

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 import graphveil as gv
-import making
 from graphveil.methods.public_graph import privgnn
 from graphveil.runtime.engine import Local, one_thread
+from graphveil_lab import kept_files
 
 CHOSEN = {"odds": 2.0, "least": 20, "fewest": 10}
 VARIED = {"odds": (0.5, 1.0, 2.0, 4.0), "least": (10, 20, 40), "fewest": (5, 10, 20)}
@@ -77,7 +77,7 @@ def main() -> None:
         mark = "*" if value == CHOSEN[name] else " "
         print(f"{dataset:10s} {name:8s} {value:5g}{mark} {cells}")
     if given.json:
-        making.keep(
+        kept_files.write(
             given.json, [row for place, item in enumerate(items) for row in kept(item, given.epsilons, found[place])]
         )
 

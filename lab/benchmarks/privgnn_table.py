@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-import making
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
 from graphveil.methods.method import Method
@@ -32,6 +31,7 @@ from graphveil.methods.public_graph import pate, privgnn
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known, SageTeachers
 from graphveil.runtime.engine import Local, one_thread
+from graphveil_lab import kept_files
 from graphveil_lab.bench.runner import write_whole
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
@@ -169,13 +169,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the runs")
     parser.add_argument("--json", type=Path, help="write all runs there, sorted")
     given = parser.parse_args()
-    given.out = given.out or making.folder_of("privgnn-table")
+    given.out = given.out or kept_files.records_folder("privgnn-table")
     items = [(dataset, seed) for dataset in given.datasets for seed in given.seeds]
     with one_thread():
         found = dict(Local(given.jobs).stream(measure, (given.out, given.queries), items))
     results = sorted(found.values(), key=lambda run: (run["dataset"], run["seed"]))
     if given.json:
-        making.keep(given.json, results)
+        kept_files.write(given.json, results)
     show(results)
 
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import brentq
 
-import making
 from graphveil.mechanisms.gaussian import gaussian_delta
 from graphveil.vocabulary import Floats
+from graphveil_lab import kept_files
 
 DELTA = 1e-5
 MISSED = 0.05
@@ -113,7 +113,7 @@ def main() -> None:
         ]
         print(f"| {' | '.join(cells)} |")
     if asked.json:
-        making.keep(asked.json, found)
+        kept_files.write(asked.json, found)
 
 
 if __name__ == "__main__":

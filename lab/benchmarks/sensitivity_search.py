@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import making
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
@@ -31,6 +30,7 @@ from graphveil.methods.edge.caribou import printed_move, printed_node_move
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.privacy.noise import Seeded
 from graphveil.vocabulary import Floats, Unit
+from graphveil_lab import kept_files
 
 Links = NDArray[np.bool_]
 """bool [n, n]: links[i, j] is the arc j -> i."""
@@ -299,7 +299,7 @@ def main() -> None:
         told = {"claim": claim.name, "graphs": f"up to {largest} nodes", "pairs": found.pairs}
         rows.append({**told, "ratio": found.ratio, "ceiling": found.ceiling, "worst": str(found.pair)})
     if asked.json:
-        making.keep(asked.json, rows)
+        kept_files.write(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ import numpy as np
 import torch
 
 import graphveil as gv
-import making
 from graphveil.auditing.game import Pair
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
@@ -34,6 +33,7 @@ from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.low_rank import largest_pairs
 from graphveil.runtime.engine import one_thread
 from graphveil.vocabulary import Floats
+from graphveil_lab import kept_files
 from graphveil_lab.court.cases.eclipse_vectors import EclipseVectors
 
 DATASETS = ("chameleon-undirected", "facebook", "cora", "citeseer", "pubmed")
@@ -214,7 +214,7 @@ def main() -> None:
     for rows in found:
         table(rows)
     if given.json:
-        making.keep(given.json, [row for rows in found for row in rows])
+        kept_files.write(given.json, [row for rows in found for row in rows])
 
 
 if __name__ == "__main__":

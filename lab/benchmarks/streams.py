@@ -35,7 +35,6 @@ import torch
 from scipy.stats import t as student
 
 import graphveil as gv
-import making
 from graphveil.data.arcs import Arcs, Ids
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -44,6 +43,7 @@ from graphveil.runtime.engine import Local, one_thread
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession
 from graphveil.vocabulary import Adjacency, Reading
+from graphveil_lab import kept_files
 
 DELTA = 1e-5
 Grown = Callable[[int], Graph]
@@ -211,6 +211,6 @@ if __name__ == "__main__":
     if given.verb == "accuracy":
         found = accuracy(given.datasets.split(","), given.epsilon, given.seeds, given.periods, given.jobs)
         if given.json:
-            making.keep(given.json, found)
+            kept_files.write(given.json, found)
     else:
         speed(given.edges, given.nodes, given.periods)

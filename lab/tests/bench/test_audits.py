@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
@@ -17,7 +16,8 @@ from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.methods import Gap
 from graphveil.runtime.compute import Compute
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step
-from graphveil_lab.bench import audits, kept, runner, table
+from graphveil_lab import kept_files
+from graphveil_lab.bench import audits, runner, table
 from graphveil_lab.bench.spec import Spec
 
 GAP = {"name": "gap", "params": {"hidden": 4, "head": 4, "epochs": 2}}
@@ -60,12 +60,14 @@ def test_lower_bounds_are_kept_and_stand_beside_the_claim(tmp_path: Path) -> Non
 def test_bounds_are_put_beside_lines_that_were_kept_before(tmp_path: Path) -> None:
     spec, file = make(GAP, MLP, epsilons=[2, 8], seeds=[0]), tmp_path / "table.json"
     table.write(table.summarise(spec, runner.run(spec, out=tmp_path, progress=False)), file)
-    before = kept.read_json(file)
+    made, before = (held := kept_files.read(file)).made, held.content
     before[0]["made_by"] = "gap 0"
-    file.write_text(json.dumps(before))
+    kept_files.write(file, before, "lines", by={"command": "earlier"})
     findings = audits.by_claim(audits.run(spec, out=tmp_path, runs=RUNS))
     table.write_findings(findings, file, spec)
-    after = kept.read_json(file)
+    after = kept_files.read(file).content
+    assert made["command"]
+    assert kept_files.read(file).made == {"command": "earlier"}, "bounds do not change what made the scores"
     assert [line["audited"] is not None for line in after] == [False, True, False, False], "nothing beside a stale line"
     assert after[1]["audit"].endswith("60 runs, 99% confidence)")
     rest = [

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from graphveil.codec import plain, rounded
 from graphveil.release.audit_result import MAY_COUNT
 from graphveil.vocabulary import Unit
+from graphveil_lab import kept_files
 from graphveil_lab.bench import audits, kept, revisions, runner, spec
 from graphveil_lab.bench.kept import REFUTED
 from graphveil_lab.bench.spec import BenchTask
@@ -32,7 +33,7 @@ COUNTING = "|".join(sorted({bound for bounds in MAY_COUNT.values() for bound in 
 
 @cache
 def lines(name: str) -> list[Row]:
-    return ROWS.validate_json((RESULTS / f"{name}.json").read_bytes())
+    return ROWS.validate_python(kept_files.read(RESULTS / f"{name}.json").content)
 
 
 @cache

@@ -30,6 +30,7 @@ from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.engine import Local, using
 from graphveil.tasks.class_scores import judged
+from graphveil_lab import kept_files
 from graphveil_lab.bench import runner, table
 from graphveil_lab.bench.record import Record, quality_of
 from graphveil_lab.bench.spec import Spec, load
@@ -306,7 +307,7 @@ def test_the_quick_leaderboard_runs_every_method(tmp_path: Path) -> None:
     where = ("--out", str(out), "--results", str(results))
     done = command("run", "leaderboard", "--quick", "--datasets", "chain-s", *where)
     assert done.exit_code == 0, done.output
-    rows = json.loads(results.read_text())
+    rows = kept_files.read(results).content
     assert [row["failure"] for row in rows if row["failed"]] == []
     entries = [entry for entry in load("leaderboard").methods if "chain-s" in (entry.datasets or ("chain-s",))]
     assert [row["method"] for row in rows] == [entry.label for entry in entries]
@@ -330,8 +331,9 @@ def test_a_part_does_not_overwrite_the_whole(tmp_path: Path) -> None:
     done = command(*half, "chain-m")
     assert "write to another file" in str(done.exception), "as many lines, but others"
     assert command(*half, "chain-m", "--merge").exit_code == 0
-    joined = [line | {"seconds": 0, "peak_mb": 0} for line in json.loads((tmp_path / "half.json").read_text())]
-    assert joined == [line | {"seconds": 0, "peak_mb": 0} for line in json.loads(table.read_text())]
+    joined, both = (kept_files.read(file).content for file in (tmp_path / "half.json", table))
+    untimed = {"seconds": 0, "peak_mb": 0}
+    assert [line | untimed for line in joined] == [line | untimed for line in both]
 
 
 def test_a_quick_run_does_not_overwrite_the_whole(tmp_path: Path) -> None:
@@ -347,7 +349,7 @@ def test_a_quick_run_does_not_overwrite_the_whole(tmp_path: Path) -> None:
     for again in range(2):
         assert command(*words, str(tmp_path / "quick.json"), "--quick").exit_code == 0, again
     assert command(*words, str(tmp_path / "quick.json")).exit_code == 0, "the whole may replace a part"
-    assert json.loads((tmp_path / "quick.json").read_text()) == json.loads(whole)
+    assert kept_files.read(tmp_path / "quick.json").content == json.loads(whole)["lines"]
 
 
 def test_several_experiments_in_one_command(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from graphveil.errors import InvalidInput
+from graphveil_lab import kept_files
 from graphveil_lab.bench import runner, spec, table
 from graphveil_lab.bench.record import Elsewhere, Quality, Record, Result
 from graphveil_lab.bench.revisions import made_by
@@ -164,7 +165,7 @@ def test_the_published_figure_stands_beside_ours(tmp_path: Path) -> None:
     text = table.show(rows)
     assert in_order(text.splitlines()[3], "75.00", "-5.00", "X, Table 2")
     table.write(rows, tmp_path / "deep" / "t.json")
-    assert json.loads((tmp_path / "deep" / "t.json").read_text()) == json.loads(table.show(rows, json=True))
+    assert kept_files.read(tmp_path / "deep" / "t.json").content == json.loads(table.show(rows, json=True))
 
 
 def in_order(line: str, *parts: str) -> bool:
@@ -259,8 +260,15 @@ def test_the_board_tells_claims_and_costs_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("", "not JSON"), ("{}", "holds no table"), ("[]", "holds no table"), ('[{"method": "gap"}]', "damaged at 0.")],
-    ids=["nothing", "object", "empty", "cut"],
+    [
+        ("", "not JSON"),
+        ("[]", "no kept file"),
+        ('{"made": {}, "lines": [], "runs": []}', "no kept file"),
+        ('{"made": {}, "runs": [{"x": 1}]}', "holds no table"),
+        ('{"made": {}, "lines": []}', "holds no table"),
+        ('{"made": {}, "lines": [{"method": "gap"}]}', "damaged at 0."),
+    ],
+    ids=["nothing", "bare", "both", "runs", "empty", "cut"],
 )
 def test_damaged_results_are_named(tmp_path: Path, content: str, said: str) -> None:
     path = tmp_path / "t.json"

@@ -19,7 +19,7 @@ from graphveil.report import Bar, card_page, demonstrate, summary
 from graphveil_lab.report.measured import rows
 from graphveil_lab.report.page import report
 from graphveil_lab.report.records import half_width, read
-from reported import COURT, NODES, edge_attacks, row, write
+from reported import COURT, NODES, edge_attacks, kept, row, write
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -230,17 +230,17 @@ def test_attacks_and_court_are_recognised_by_content(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("[1, 2]", "unknown kind"),
         ("[]", "unknown kind"),
-        ('[{"method": "gap", "reading": "sound"}]', "damaged"),
-        ('[{"method": "gap", "reading": "sound"}, {"x": 1}]', "entry 1 lacks"),
+        (kept([{"method": "gap", "reading": "sound"}]), "damaged"),
+        (kept([{"attacks": {}}, {"x": 1}]), "entry 1 lacks"),
         ('[{"x": NaN}]', "not JSON"),
-        ('{"rulings": [{"name": "a"}]}', "damaged"),
-        ('[{"attacks": {"lpa": {}}, "seeds": 1}]', "damaged"),
+        (kept({"rulings": [{"name": "a"}]}), "damaged"),
+        (kept([{"attacks": {"lpa": {}}, "seeds": 1}]), "damaged"),
         ('{"task": {}, "schema_version": 1}', "--spec"),
         ("", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        (json.dumps([row()]).replace("0.55", "1e999"), "damaged at 0.test"),
-        (json.dumps([row(test=55.0)]), "damaged at 0.test"),
-        (json.dumps(edge_attacks()).replace("0.812", '"nan"'), "no fraction"),
+        (kept([row()]).replace("0.55", "1e999"), "damaged at 0.test"),
+        (kept([row(test=55.0)]), "damaged at 0.test"),
+        (kept(edge_attacks()).replace("0.812", '"nan"'), "no fraction"),
     ],
     ids=[
         "cut",
@@ -282,7 +282,7 @@ def test_a_page_overwrites_no_results_and_leaves_no_folders(tmp_path: Path) -> N
         assert isinstance(result.exception, InvalidInput)
         assert said in str(result.exception)
     assert list(tmp_path.iterdir()) == [good]
-    assert good.read_text() == json.dumps([row()])
+    assert good.read_text() == kept([row()])
 
 
 def test_missing_files_and_empty_folders_are_refused(tmp_path: Path) -> None:

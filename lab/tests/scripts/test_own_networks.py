@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import own_networks
-from graphveil.codec import plain
 from graphveil.runtime.folders import write_whole
+from graphveil_lab import kept_files
 from graphveil_lab.bench import kept
 
 
@@ -29,7 +29,7 @@ def test_what_has_a_record_is_not_run_again_and_the_table_is_made_of_records(
     assert capsys.readouterr().out.count("\n") == 4
     monkeypatch.setattr(own_networks.Cell, "run", None)
     own_networks.accuracy(asked(tmp_path))
-    write_whole(tmp_path / "table.json", plain(own_networks.merged(asked(tmp_path))))
+    kept_files.write(tmp_path / "table.json", own_networks.merged(asked(tmp_path)), "lines")
     lines = kept.load(tmp_path / "table.json")
     assert [(line.method, line.seeds) for line in lines] == [("hearsay, built in", 2), ("hearsay, own mixer", 2)]
     assert all(line.proven and line.epsilon == own_networks.EPSILON for line in lines)

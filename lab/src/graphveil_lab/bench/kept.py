@@ -1,4 +1,4 @@
-"""Kept results: the tables that `table.write` wrote, older ones too, read strictly.
+"""Kept results: the lines of the tables that `table.write` wrote, read strictly.
 
 A line that another revision of its method made, or of which nobody knows what made it, is stale: its scores are not
 shown (`current`).
@@ -6,14 +6,14 @@ shown (`current`).
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from graphveil.errors import InvalidInput
+from graphveil_lab import kept_files
 from graphveil_lab.bench import revisions
 from graphveil_lab.bench.spec import Epsilon, Number, Place, Share
 
@@ -126,38 +126,17 @@ def half_width(std: float | None, seeds: int) -> float | None:
 
 def load(file: Path) -> list[KeptLine]:
     """The lines of a table, stale ones without their scores."""
-    held = read_json(file)
-    if not isinstance(held, list) or not held:
+    held = kept_files.read(file)
+    if held.kind != "lines" or not held.content:
         raise InvalidInput(f"{file} holds no table; `graphveil bench run NAME --results FILE` writes one")
+    return lines_of(file, held.content)
+
+
+def lines_of(file: Path, content: Any) -> list[KeptLine]:
+    """The lines that `file` holds, stale ones without their scores."""
     try:
-        return lines_of(held)
+        return [line.current for line in LINES.validate_python(content)]
     except ValidationError as error:
-        damaged(file, error)
-
-
-def lines_of(held: Any) -> list[KeptLine]:
-    """The lines that a file holds, stale ones without their scores."""
-    return [line.current for line in LINES.validate_python(held)]
-
-
-def read_json(file: Path) -> Any:
-    """What a file holds; a number that is none is an error."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror or error}") from None
-    except RecursionError:
-        raise InvalidInput(f"{file} is not JSON that can be read: it is nested too deeply") from None
-    except ValueError as error:
-        raise InvalidInput(f"{file} is not JSON: {error}") from None
-
-
-def damaged(file: Path, error: ValidationError) -> NoReturn:
-    """Say what is wrong in one sentence."""
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    raise InvalidInput(f"{file} is damaged at {place}: {first['msg']}") from None
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f'{text} is no number; unknown is null, infinite is "inf"')
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{file} is damaged at {place}: {first['msg']}") from None

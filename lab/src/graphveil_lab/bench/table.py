@@ -15,8 +15,8 @@ from pydantic import ConfigDict
 from graphveil.codec import plain, rounded
 from graphveil.errors import InvalidInput
 from graphveil.release.audit_result import AuditResult
-from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Reading
+from graphveil_lab import kept_files
 from graphveil_lab.bench import audits, kept, revisions, runner
 from graphveil_lab.bench.audits import CONFIDENCE, LineClaim
 from graphveil_lab.bench.kept import REFUTED, KeptLine
@@ -179,15 +179,14 @@ def require_no_loss(spec: Spec, path: Path, quick: bool) -> None:
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
-    """The rows as JSON with sorted keys, for keeping as evidence."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, plain([row.model_dump() for row in rows]))
+    """The rows as a kept file, for evidence."""
+    kept_files.write(path, [row.model_dump() for row in rows], "lines")
 
 
 def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     """As `write`, but lines of the file that `rows` has not stay; in the order of the whole experiment `spec`."""
     # Damage is named before anything is written, and what was read stays as it was.
-    held = {line.place: said for line, said in zip(kept.load(path), kept.read_json(path), strict=True)}
+    held = {line.place: said for line, said in zip(kept.load(path), kept_files.read(path).content, strict=True)}
     made = {row.place: plain(row.model_dump()) for row in rows}
     for place in held.keys() & made.keys():
         if made[place]["seeds"] < held[place]["seeds"] and not revisions.stale(held[place].get("made_by", "")):
@@ -195,7 +194,8 @@ def write_into(rows: Sequence[Row], path: Path, spec: Spec) -> None:
     _require_same_data(made, held, path)
     held |= made
     order = {cell.place: index for index, cell in enumerate(spec.cells())}
-    write_whole(path, [held[place] for place in sorted(held, key=lambda place: order.get(place, len(order)))])
+    ordered = sorted(held, key=lambda place: order.get(place, len(order)))
+    kept_files.write(path, [held[place] for place in ordered], "lines")
 
 
 def _require_same_data(made: Mapping[Place, Any], held: Mapping[Place, Any], path: Path) -> None:
@@ -212,13 +212,13 @@ def _require_same_data(made: Mapping[Place, Any], held: Mapping[Place, Any], pat
 
 def write_findings(findings: Mapping[str, AuditResult], path: Path, spec: Spec) -> None:
     """Put what audits certified beside the kept lines whose claims they attacked; all else in the file stays."""
-    lines, said = kept.load(path), kept.read_json(path)
+    lines, file = kept.load(path), kept_files.read(path)
     cells = {cell.place: cell for cell in spec.cells()}
-    for line, held in zip(lines, said, strict=True):
+    for line, held in zip(lines, file.content, strict=True):
         cell = cells.get(line.place)
         if cell is not None and not line.stale and (found := findings.get(_claim_of(spec, cell, line))) is not None:
             held |= {"audited": found.lower, "audit": _audit(found)}
-    write_whole(path, plain(said))
+    kept_files.write(path, file.content, "lines", by=file.made)
 
 
 def _claim_of(spec: Spec, cell: Cell, line: KeptLine) -> str:

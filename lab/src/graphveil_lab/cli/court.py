@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +29,7 @@ def court(
 ) -> None:
     """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
     from graphveil.runtime.folders import write_file
+    from graphveil_lab import kept_files
     from graphveil_lab.court.court import hold
     from graphveil_lab.report.court import court_page
 
@@ -39,7 +39,7 @@ def court(
     if html is not None:
         write_file(html, court_page(held).encode())
     if json_file is not None:
-        write_file(json_file, (json.dumps(held.describe(), indent=2) + "\n").encode())
+        kept_files.write(json_file, held.describe())
     print_table([ruling.row() for ruling in held.rulings])
     say(held.footer())
     if not held.as_expected:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from graphveil.errors import InvalidInput
+from graphveil_lab import kept_files
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.kept import KeptLine, half_width
 from graphveil_lab.court.court import Court
@@ -119,25 +118,28 @@ def _add_runs(found: Records, folder: Path, name: str) -> None:
 
 
 def _add(found: Records, title: str, file: Path) -> None:
-    """Recognise a file by what it holds."""
-    held = kept.read_json(file)
+    """Recognise a file by what it holds: kept ones by their kind, anything else is a list of named values."""
+    held = kept_files.read_json(file)
     if isinstance(held, dict) and {"task", "schema_version"} <= held.keys():
         raise InvalidInput(f"{file} is one record of `bench run`; give its folder, and --spec NAME")
     if isinstance(held, dict) and ({"method", "certificate"} <= held.keys() or "sha256" in held):
         raise InvalidInput(
             f"{file} is part of a release, and a report is of results; `graphveil card` tells of a release"
         )
+    recognised = kept_files.recognised(held)
+    content = held if recognised is None else recognised.content
+    if recognised is not None and recognised.kind == "lines":
+        found.tables[title] = kept.lines_of(file, content)
+        return
     try:
-        if isinstance(held, dict) and "rulings" in held:
-            found.courts[title] = Court.rebuild(held)
-        elif _each_has(held, "reading", "method"):
-            found.tables[title] = kept.lines_of(held)
-        elif _each_has(held, "attacks"):
-            found.attacks[title] = _attacked(held)
+        if recognised is None:
+            found.plain[title] = _plain(content)
+        elif isinstance(content, dict) and "rulings" in content:
+            found.courts[title] = Court.rebuild(content)
+        elif _each_has(content, "attacks"):
+            found.attacks[title] = _attacked(content)
         else:
-            found.plain[title] = _plain(held)
-    except ValidationError as error:
-        kept.damaged(file, error)
+            found.plain[title] = _plain(content)
     except KeyError as error:
         raise InvalidInput(f"{file} is damaged: an entry lacks {error}") from None
     except (TypeError, ValueError, AttributeError) as error:
@@ -155,9 +157,7 @@ def _each_has(held: Any, *keys: str) -> bool:
 
 
 def _attacked(held: Sequence[Mapping[str, Any]]) -> list[Attacked]:
-    """Entries with means over seeds (attacks on edges, as they were kept before), or one entry per seed."""
-    if "seed" not in held[0]:
-        return [_from_means(item, name) for item in held for name in item["attacks"]]
+    """One attack of an entry, over the entries that differ in the seed alone."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for item in held:
         for name in item["attacks"]:
@@ -169,23 +169,6 @@ def _attacked(held: Sequence[Mapping[str, Any]]) -> list[Attacked]:
 def _subject(item: Mapping[str, Any]) -> str:
     """What was attacked: a row of a table of attacks on nodes, or a method."""
     return str(item["row"] if "row" in item else item["method"])
-
-
-def _from_means(item: Mapping[str, Any], name: str) -> Attacked:
-    scores, seeds = item["attacks"][name], int(item["seeds"])
-    return Attacked(
-        part=str(item["part"]),
-        dataset=str(item["dataset"]),
-        method=str(item["method"]),
-        epsilon=_number(item["epsilon"]),
-        sound_epsilon=_number(item.get("sound epsilon")),
-        attack=str(name),
-        seeds=seeds,
-        auc=float(scores["auc"]["mean"]),
-        half_width=half_width(float(scores["auc"]["std"]), seeds),
-        tpr=_number(scores.get("tpr at 1 %", {}).get("mean")),
-        accuracy=_number(item.get("accuracy", {}).get("mean")),
-    )
 
 
 def _from_seeds(items: Sequence[Mapping[str, Any]], name: str) -> Attacked:

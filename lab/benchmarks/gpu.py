@@ -24,6 +24,7 @@ import torch
 
 import graphveil as gv
 from graphveil.data.datasets.planted import planted
+from graphveil.data.identity import public_digest
 from graphveil.privacy import cipher
 from graphveil.privacy.noise import Secure
 from graphveil.runtime.compute import Compute
@@ -168,7 +169,7 @@ def equal() -> dict[str, Any]:
     alike = (releases[0].predict() == releases[1].predict()).double().mean()
     chances = [each.predict_proba() for each in releases]
     return {
-        "graph": graph.public_digest(Adjacency.of("node")) == there.public_digest(Adjacency.of("node")),
+        "graph": public_digest(graph, Adjacency.of("node")) == public_digest(there, Adjacency.of("node")),
         "same_labels": float(alike),
         "chances_apart": float((chances[0] - chances[1]).abs().max()),
         "accuracy": [each.evaluate("test")["accuracy"] for each in releases],

@@ -47,7 +47,8 @@ from graphveil.auditing.attacks.membership import NodeInference, answers
 from graphveil.auditing.attacks.private_nodes import PrivateNodes
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
-from graphveil.data.graph import Graph
+from graphveil.data.graph import Graph, induced
+from graphveil.data.splits import Split
 from graphveil.methods.method import Method
 from graphveil.runtime.engine import Local, one_thread
 from graphveil.vocabulary import Reading, Unit
@@ -141,12 +142,10 @@ def drawn_alike(dataset: str, seed: int) -> tuple[Graph, Graph]:
     """Two private graphs of a quarter of the nodes each, with the same public one, all drawn alike, beside them."""
     graph = gv.datasets.load(dataset)
     parts = np.array_split(np.random.default_rng(seed).permutation(graph.num_nodes), 8)
-    nobody = np.empty(0, np.int64)
     asked, scored = np.concatenate(parts[4:6]), np.concatenate(parts[6:])
-    public = graph.induced([asked, nobody, scored], f"{dataset}-public", "drawn alike")
+    public = induced(graph, Split(asked, test=scored, how="drawn alike"), f"{dataset}-public")
     ours, theirs = (
-        graph.induced([np.concatenate(pair), nobody, nobody], dataset, "drawn alike")
-        for pair in (parts[:2], parts[2:4])
+        induced(graph, Split(np.concatenate(pair), how="drawn alike"), dataset) for pair in (parts[:2], parts[2:4])
     )
     return ours.with_public(public), theirs.with_public(public)
 

@@ -18,9 +18,10 @@ from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.codec import plain
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import fetched
+from graphveil.data.identity import ids_digest, public_digest, public_graph_digest
 from graphveil.data.schema import listed
 from graphveil.data.tensors import is_pyg
+from graphveil.data.transfer import to_host
 from graphveil.errors import GraphveilError, InvalidInput, Tampered, Unsupported
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.methods.method import Method
@@ -377,7 +378,7 @@ def _placed_graph(graph: Graph, method: Method) -> Graph:
 
 def _kept(state: State) -> State:
     """What was released, in this machine's memory."""
-    return {name: fetched(part) for name, part in state.items()}
+    return {name: to_host(part) for name, part in state.items()}
 
 
 def _as_read(made: Planned) -> Plan:
@@ -537,15 +538,15 @@ def _provenance(graph: Graph, made: Planned, source: Stream, seed: int | None) -
         public=""
         if graph.public_graph is None
         else f"{graph.public_graph.name}, {graph.public_graph.num_nodes:,} nodes",
-        public_graph_digest=graph.public_graph_digest(),
+        public_graph_digest=public_graph_digest(graph),
         run=secrets.token_hex(16),
         method=described_method(made.method),
         sizes=graph.sizes,
-        public_digest=graph.public_digest(adjacency),
+        public_digest=public_digest(graph, adjacency),
         descends=graph.lineage is not None,
-        released=graph.arcs_were_released(),
+        released=graph.adj.origin is not None,
         split_reads_labels=graph.split_reads_labels,
         schema="" if graph.schema is None else graph.schema.to_text(),
-        ids_digest=graph.ids_digest(),
+        ids_digest=ids_digest(graph),
         others=made.others,
     )

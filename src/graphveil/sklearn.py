@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import digest
+from graphveil.data.identity import digest
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.methods.node.dpsgd import DpSgd

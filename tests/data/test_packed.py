@@ -98,7 +98,7 @@ def test_an_array_may_exceed_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_pages_are_let_go_after_a_release(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_freed_after_a_release(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = gv.open_packed(folder)
 
     def resident() -> int:
@@ -122,7 +122,7 @@ def test_rows_come_in_the_order_asked_for(graph: gv.Graph, folder: Path, count: 
     nodes = np.random.default_rng(0).integers(0, 300, count)
     wanted = graph.x[torch.from_numpy(nodes)]
     for one in (graph, gv.open_packed(folder)):
-        assert torch.equal(one.rows(nodes), wanted)
+        assert torch.equal(one.feature_rows()[torch.from_numpy(nodes)], wanted)
         _, sealed = one.seal(Adjacency.of("node"))
         with sealed.opened():
             assert torch.equal(sealed.rows(nodes), wanted)
@@ -410,13 +410,13 @@ def test_hearsay_on_disk_is_hearsay_in_memory(graph: gv.Graph, folder: Path) -> 
     assert torch.equal(found[0].state["logits"], found[1].state["logits"])
 
 
-def test_public_rows_of_a_packed_graph_are_let_go(
+def test_public_rows_of_a_packed_graph_are_freed(
     graph: gv.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packed, "LIMIT", -1)
     again = gv.open_packed(folder)
     freed = []
-    monkeypatch.setattr(packed._Pages, "let_go", lambda _: freed.append(1))
+    monkeypatch.setattr(packed._Pages, "evict", lambda _: freed.append(1))
     rows = again.seal(Adjacency.of("edge"))[0].feature_rows()
     assert torch.equal(rows[torch.tensor([[3, 5], [2, 2]])], graph.x[torch.tensor([[3, 5], [2, 2]])])
     assert torch.equal(rows[4:9], graph.x[4:9])

@@ -15,6 +15,8 @@ import torch
 import graphveil as gv
 from bank import accounts, payments
 from graphveil.data.graph import Graph
+from graphveil.data.identity import public_digest
+from graphveil.data.matching import matched
 from graphveil.data.schema import FeatureColumn, Kind, Schema
 from graphveil.errors import InvalidInput, Tampered
 
@@ -39,17 +41,17 @@ def test_columns_and_classes_are_put_in_order_by_name() -> None:
     here, table = graph(), accounts()
     backwards = Graph.from_edges(payments(), {name: table[name] for name in reversed(table)})
     assert not torch.equal(backwards.x, here.x)
-    found = backwards.matched(here.schema)  # type: ignore[arg-type]  # from tables
+    found = matched(backwards, here.schema)  # type: ignore[arg-type]  # from tables
     assert torch.equal(found.x, here.x)
     assert torch.equal(found.y, here.y)
-    assert found.public_digest(gv.Adjacency.of("edge")) == here.public_digest(gv.Adjacency.of("edge"))
+    assert public_digest(found, gv.Adjacency.of("edge")) == public_digest(here, gv.Adjacency.of("edge"))
 
 
 def test_a_table_that_shows_one_class_still_calls_it_by_its_name() -> None:
     labels = accounts()["label"]
     ok = graph(label=np.where(labels == "fraud", "", labels))
     assert set(ok.y.tolist()) == {-1, 0}
-    found = ok.matched(graph().schema)  # type: ignore[arg-type]
+    found = matched(ok, graph().schema)  # type: ignore[arg-type]
     assert set(found.y.tolist()) == {-1, 1}
     assert found.num_classes == 2
 
@@ -65,7 +67,7 @@ def test_a_table_that_shows_one_class_still_calls_it_by_its_name() -> None:
 def test_what_cannot_be_matched_is_refused_by_name(changes: dict[str, Any], words: str) -> None:
     table = {name: column for name, column in (accounts() | changes).items() if column is not None}
     with pytest.raises(InvalidInput, match=words):
-        Graph.from_edges(payments(), table).matched(graph().schema)  # type: ignore[arg-type]
+        matched(Graph.from_edges(payments(), table), graph().schema)  # type: ignore[arg-type]
 
 
 def test_tables_are_read_by_the_names_of_a_schema_and_need_no_labels() -> None:
@@ -84,8 +86,8 @@ def test_a_graph_without_names_is_not_taken_by_position() -> None:
     assert schema is not None
     nameless = Graph.from_pyg(graph(label=["fraud", "ok"] * 30).to_pyg())
     with pytest.raises(InvalidInput, match="has no names of columns and classes"):
-        nameless.matched(schema)
-    assert nameless.with_schema(schema).matched(schema).num_classes == 2
+        matched(nameless, schema)
+    assert matched(nameless.with_schema(schema), schema).num_classes == 2
     with pytest.raises(InvalidInput, match="the schema names 2 features and 1 classes"):
         nameless.with_schema(replace(schema, classes=("a",)))
 

@@ -21,7 +21,8 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
-from graphveil.data.graph import Graph
+from graphveil.data.graph import Graph, induced
+from graphveil.data.splits import Split
 from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.privacy import accounting
 from graphveil.release.certificate import Certificate
@@ -73,7 +74,7 @@ class TestInfer:
     def test_a_graph_of_the_same_name_is_the_same_data_whatever_its_size(self, graph: Graph) -> None:
         """One node less: every edge but its own is in both."""
         ids = np.arange(119)
-        part = graph.induced([ids[:59], ids[59:64], ids[64:]], graph.name, "by hand")
+        part = induced(graph, Split(ids[:59], ids[59:64], ids[64:], "by hand"), graph.name)
         assert served(trained(part, 8.0), graph, 0.1).certificate.epsilon > 8
 
     def test_runs_are_told_apart_by_more_than_their_time(self, graph: Graph) -> None:
@@ -292,7 +293,7 @@ class TestReleasedGraphs:
             derived = graph.with_arcs(released.arcs())
         elif way == "induced":
             ids = np.arange(60)
-            derived = derived.induced([ids[:30], ids[30:40], ids[40:]], "half", "by hand")
+            derived = induced(derived, Split(ids[:30], ids[30:40], ids[40:], "by hand"), "half")
         else:
             kind = way.partition(" ")[0]
             file = released.save(tmp_path / "edges", kind) / f"edges.{kind}"

@@ -22,11 +22,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import from_text, handed_down, to_text
+from graphveil.data.lineage import from_text, to_text, with_origin
 from graphveil.data.schema import Schema
 from graphveil.data.sealing import FeatureRows
 from graphveil.errors import InvalidInput, Tampered
@@ -55,19 +54,19 @@ _STATED = ("split_reads_labels", "every_id_present")
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 LIMIT = 1 << 29
-"""Bytes of mapped pages that may pile up in memory before x is let go."""
+"""Bytes of mapped pages that may stay in memory before they are freed."""
 
 
 class _Pages:
-    """The pages of a mapped array: those that were used stay in memory until they are let go."""
+    """The pages of a mapped array, which stay in memory once they were used."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         base: object = array.base
         self._mapped = base if isinstance(base, mmap.mmap) else None
         self._start = _mapped_bytes()
 
-    def let_go(self) -> None:
-        """Give the pages back once many have piled up. The next use reads them again, from the system's cache."""
+    def evict(self) -> None:
+        """Free the pages once there are many. The next use reads them again, from the system's cache."""
         if self._mapped is not None and _mapped_bytes() - self._start > LIMIT:
             self._mapped.madvise(mmap.MADV_DONTNEED)
             self._start = _mapped_bytes()
@@ -83,18 +82,14 @@ def _mapped_bytes() -> int:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Packed(Graph):
-    """A graph whose arrays are mapped; `checked` is the x whose values were seen to be finite in its file."""
+    """A graph whose arrays are mapped; `mapped`: its features as they were opened."""
 
-    checked: Tensor | None = None
-    pages: _Pages | None = None
+    mapped: FeatureRows | None = None
 
     def feature_rows(self) -> FeatureRows:
-        return FeatureRows(self.x, self.pages)
-
-    def _check_values(self) -> None:
-        # Summing x again, for every new split, would bring all of it into memory.
-        if self.x is not self.checked:
-            super()._check_values()
+        if self.mapped is not None and self.x is self.mapped.x:
+            return self.mapped
+        return FeatureRows(self.x)
 
 
 def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
@@ -133,10 +128,9 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
     return _Packed(
         **tensors,
         **facts,
-        adj=handed_down(Csr(arrays["indptr"], arrays["indices"]), facts["lineage"]),
+        adj=with_origin(Csr(arrays["indptr"], arrays["indices"]), facts["lineage"]),
         degrees=arrays.get("degrees"),
-        checked=tensors["x"] if finite else None,
-        pages=_Pages(arrays["x"]),
+        mapped=FeatureRows(tensors["x"], _Pages(arrays["x"]), finite),
     )
 
 

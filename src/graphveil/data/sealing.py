@@ -81,16 +81,20 @@ class Outside:
 class Pages(Protocol):
     """The memory that mirrors a file."""
 
-    def let_go(self) -> None:
-        """Give it back, if it is much."""
+    def evict(self) -> None:
+        """Free it, if it is much."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Features x [n, d], read some rows at a time; pages: of features on disk. Knows nothing else of a graph."""
+    """Features x [n, d], read some rows at a time. Knows nothing else of a graph.
+
+    pages: of features on disk; known_finite: all values were seen to be finite when the file was read.
+    """
 
     x: Tensor
     pages: Pages | None = None
+    known_finite: bool = False
 
     @property
     def shape(self) -> torch.Size:
@@ -100,20 +104,20 @@ class FeatureRows:
     def __getitem__(self, which: Tensor | slice) -> Tensor:
         """The rows `which`, float32: ids int64 [*] give [*, d], a slice [m, d]."""
         if isinstance(which, slice) or self.pages is None:
-            self.let_go()
+            self.evict()
             return self.x[which].to(torch.float32)
         ids = which.flatten()
         found = torch.empty(len(ids), self.x.shape[1])
         # In the order of the file, so that few pages are needed at a time.
         for part in torch.split(ids.argsort(), ROWS):
             found[part] = self.x[ids[part]].to(torch.float32)
-            self.let_go()
+            self.evict()
         return found.view(*which.shape, self.x.shape[1])
 
-    def let_go(self) -> None:
-        """Give back what was read, if it is much; features in memory have nothing to give."""
+    def evict(self) -> None:
+        """Free the pages that were read from a file, if they are many."""
         if self.pages is not None:
-            self.pages.let_go()
+            self.pages.evict()
 
     def __reduce__(self) -> tuple[type[FeatureRows], tuple[Tensor]]:
         """A copy elsewhere has the features, and no file."""
@@ -140,7 +144,8 @@ class OpenOutside:
             assert self.__graph is not None
             outside = ~self.__graph.train.cpu().numpy()
             nodes = np.flatnonzero(outside)
-            self.__shown = Outside(nodes, self.__graph.rows(nodes), self.__graph.adj.within(outside))
+            x = self.__graph.feature_rows()[torch.from_numpy(nodes).to(self.__graph.device)]
+            self.__shown = Outside(nodes, x, self.__graph.adj.within(outside))
         return self.__shown
 
     def of_same_graph(self, other: OpenOutside) -> bool:
@@ -301,7 +306,7 @@ class Sealed:
     beside the same public view; what is absent from `public` is private.
     """
 
-    __slots__ = ("__adj", "__derived", "__let_go", "__open", "__owner", "__rows", "__x", "__y", "public")
+    __slots__ = ("__adj", "__derived", "__open", "__owner", "__rows", "__y", "public")
 
     def __init__(
         self,
@@ -309,11 +314,9 @@ class Sealed:
         y: Tensor,
         adj: Csr,
         public: Public,
-        rows: Callable[[Ids], Tensor] | None = None,
-        let_go: Callable[[], None] = lambda: None,
+        rows: FeatureRows | None = None,
     ) -> None:
-        self.__x, self.__y, self.__adj = x, y, adj
-        self.__rows, self.__let_go = rows, let_go
+        self.__rows, self.__y, self.__adj = FeatureRows(x) if rows is None else rows, y, adj
         self.__open = False
         self.__derived: dict[str, Any] = {}
         self.__owner = ""
@@ -323,12 +326,12 @@ class Sealed:
     def x(self) -> Tensor:
         """Features, float32 [n, d]."""
         self.__require_open(self.public.x is None, "features (x)")
-        return self.__x
+        return self.__rows.x
 
     def rows(self, nodes: Ids) -> Tensor:
         """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
-        x = self.x
-        return x[torch.from_numpy(nodes).to(x.device)] if self.__rows is None else self.__rows(nodes)
+        self.__require_open(self.public.x is None, "features (x)")
+        return self.__rows[torch.from_numpy(nodes).to(self.__rows.x.device)]
 
     @property
     def y(self) -> Tensor:
@@ -370,7 +373,7 @@ class Sealed:
             yield self
         finally:
             self.__open = False
-            self.__let_go()
+            self.__rows.evict()
 
     def __reduce__(self) -> NoReturn:
         raise PrivateAccess("a sealed graph cannot be pickled or copied; seal the graph where it is used")
@@ -409,12 +412,12 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         degrees=degrees,
         degrees_said=degrees_said,
         _cached=kept,
-        public_graph=None if graph.public_graph is None else graph.public_graph._seen,
+        public_graph=None if graph.public_graph is None else graph.public_graph._as_public,
         # Not kept with the rest: graphs that share it may differ in these arcs.
         outside=OpenOutside(graph) if "x" in private else None,
         rows=None if "x" in private else graph.feature_rows(),
     )
-    return public, Sealed(graph.x, graph.y, graph.adj, public, graph.rows, graph.let_go)
+    return public, Sealed(graph.x, graph.y, graph.adj, public, graph.feature_rows())
 
 
 def _population_degrees(graph: Graph) -> tuple[Ids | None, str]:

@@ -118,6 +118,17 @@ def role_mask(value: Any, role: str) -> Tensor:
     return _cast(mask, torch.bool, f"the {role} mask")
 
 
+def degree_bounds(value: Any, num_nodes: int) -> NDArray[np.int64]:
+    """Whole numbers, one for every node or one for all, as int64 [n]."""
+    try:
+        given = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"the degrees must be whole numbers, one for every id or one for all: {error}") from None
+    if given.dtype.kind not in "iu" or given.ndim > 1 or (given.size and int(given.max()) > np.iinfo(np.int64).max):
+        raise InvalidInput("the degrees must be whole numbers, one for every id or one for all")
+    return np.full(num_nodes, given, np.int64) if given.ndim == 0 else given.astype(np.int64)
+
+
 def count_classes(y: Tensor) -> int:
     """How many classes the labels show: the largest plus one, all of them there; none in a graph without labels."""
     shown = torch.unique(y[y >= 0]).cpu().numpy()

@@ -23,6 +23,7 @@ from graphveil import plugins
 from graphveil.checks import require_delta, require_positive
 from graphveil.codec import rounded
 from graphveil.data.graph import Graph
+from graphveil.data.identity import training_digest
 from graphveil.data.sealing import OUTSIDERS
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered
 from graphveil.privacy import accounting
@@ -105,7 +106,7 @@ class Ledger:
                 if turn == _TURNS or self._budget(book, graph, content).plans == before.plans:
                     self._covering(book, graph, content, plan, text)
                     said = {"dataset": book.known(content), "method": method, "plan": text, "made": _now()}
-                    append(Line.of("reservation", id=entry, train=graph.training_hash(), **said))
+                    append(Line.of("reservation", id=entry, train=training_digest(graph), **said))
                     return entry
 
     def commit(self, entry: str) -> None:
@@ -264,7 +265,7 @@ class _Budget:
 
     def require_same_outsiders(self, graph: Graph, plan: Plan) -> None:
         """Who is read freely by one plan, being outside its training, is not to be protected by another."""
-        mine = graph.training_hash()
+        mine = training_digest(graph)
         for text, train in zip(self.plans, self.trains, strict=True):
             if train != mine and OUTSIDERS in (*plan.assumes, *_plan_of(text).assumes):
                 raise InvalidInput(

@@ -14,6 +14,7 @@ from graphveil import plugins
 from graphveil.checks import require_delta
 from graphveil.codec import plain, rounded
 from graphveil.data.graph import Graph
+from graphveil.data.identity import ids_digest, public_digest, public_graph_digest
 from graphveil.data.schema import Schema
 from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.mechanisms.geometric_count import Tally
@@ -276,17 +277,17 @@ class Certificate:
         if origin.traced:
             facts["lineage"] = (
                 (origin.descends, origin.released),
-                (graph.lineage is not None, graph.arcs_were_released()),
+                (graph.lineage is not None, graph.adj.origin is not None),
             )
-            facts["public graph"] = (origin.public_graph_digest, graph.public_graph_digest())
+            facts["public graph"] = (origin.public_graph_digest, public_graph_digest(graph))
         if origin.public_digest and origin.sizes == graph.sizes:
-            facts["public parts"] = (origin.public_digest, graph.public_digest(adjacency))
+            facts["public parts"] = (origin.public_digest, public_digest(graph, adjacency))
         if origin.descends and graph.lineage is not None:
             facts["released graph"] = (self.parents[0], Certificate.from_json(graph.lineage.certificate))
         if self.schema is not None:
             facts["names of columns and classes"] = (self.schema, graph.schema)
         if origin.ids_digest and graph.ids is not None:
-            facts["ids"] = (origin.ids_digest, graph.ids_digest())
+            facts["ids"] = (origin.ids_digest, ids_digest(graph))
         unknown = set() if origin.sizes else {"sizes"}
         return ", ".join(what for what, (ours, theirs) in facts.items() if ours != theirs and what not in unknown)
 

@@ -21,7 +21,8 @@ from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.data.arcs import Csr, arcs_of
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, arcs_digest, names_digest, to_text
+from graphveil.data.identity import arcs_digest, names_digest
+from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, to_text
 from graphveil.errors import InvalidInput, MissingExtra, Tampered
 from graphveil.methods.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card

@@ -26,7 +26,7 @@ from graphveil.checks import is_number, parse, quoted
 from graphveil.codec import rounded
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import names_digest
+from graphveil.data.identity import ids_digest, names_digest
 from graphveil.data.schema import Schema, listed
 from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.methods.method import Method, from_file
@@ -219,8 +219,9 @@ class Release:
             ids = self.ids if subject is None or subject.ids is None else subject.ids.to_pylist()
         else:
             ids, scores = serving.scored_table(self.method, self.state, self.certificate, nodes)
-        labels = [self.classes[answer] for answer in self._decided(scores).tolist()]
-        return Predictions(ids, labels, self.method.task.probabilities(scores), self.classes)
+        classes = self.classes
+        labels = [classes[answer] for answer in self._decided(scores).tolist()]
+        return Predictions(ids, labels, self.method.task.probabilities(scores), classes)
 
     def _decided(self, scores: Tensor) -> Tensor:
         """The predicted classes, int64 [n]."""
@@ -236,7 +237,7 @@ class Release:
             return graph
         origin, known = self.certificate.provenance, serving.matched(self.certificate, graph)
         # By another name training nodes would pass for nodes outside training, which are read for free.
-        same = self.method.reads.outside_training and origin.ids_digest == known.ids_digest() != ""
+        same = self.method.reads.outside_training and origin.ids_digest == ids_digest(known) != ""
         return replace(known, name=origin.dataset) if same else known
 
     def evaluate(self, part: str = "test", graph: Graph | None = None) -> dict[str, Any]:

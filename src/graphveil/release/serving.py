@@ -12,7 +12,8 @@ from torch import Tensor
 
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph
-from graphveil.data.lineage import names_digest
+from graphveil.data.identity import ids_digest, names_digest
+from graphveil.data.matching import matched as matched_graph
 from graphveil.data.schema import Schema
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
@@ -52,7 +53,7 @@ def matched(certificate: Certificate, graph: Graph) -> Graph:
     A release that keeps no names can only go by position: that is said.
     """
     if certificate.schema is not None:
-        return graph.matched(certificate.schema)
+        return matched_graph(graph, certificate.schema)
     if graph.schema is not None:
         warnings.warn(
             f"this release keeps no names of columns and classes: those of {graph.name!r} are taken in the order in "
@@ -176,8 +177,8 @@ def remarks(method: Method, graph: Graph) -> str:
 
 def _alone(method: Method, state: State, graph: Graph, nodes: Ids) -> Tensor:
     """Scores of some nodes, int64 [k], each from its own features, a block at a time to spare memory."""
-    blocks = np.split(nodes, range(_BLOCK, len(nodes), _BLOCK))
-    return torch.cat([method.logits(state, graph.rows(block), Csr.empty(len(block))) for block in blocks])
+    rows, blocks = graph.feature_rows(), np.split(nodes, range(_BLOCK, len(nodes), _BLOCK))
+    return torch.cat([method.logits(state, rows[torch.from_numpy(block)], Csr.empty(len(block))) for block in blocks])
 
 
 def _held_out(method: Method, state: State, graph: Graph) -> Tensor:
@@ -190,7 +191,7 @@ def _held_out(method: Method, state: State, graph: Graph) -> Tensor:
     if len(outside):
         # The arcs first: finding them takes memory that the features would be in the way of.
         visible = graph.adj.within(~training)
-        found[~graph.train] = method.logits(state, graph.rows(outside), visible)
+        found[~graph.train] = method.logits(state, graph.feature_rows()[torch.from_numpy(outside)], visible)
     return found
 
 
@@ -204,7 +205,7 @@ def _require_same_nodes(method: Method, certificate: Certificate, graph: Graph) 
         f"{strange}"
     )
     free = "call predict() without a graph (on the command line, leave it out), which is free"
-    same_ids = bool(origin.ids_digest) and origin.ids_digest == graph.ids_digest()
+    same_ids = bool(origin.ids_digest) and origin.ids_digest == ids_digest(graph)
     if set(strange.split(", ")) <= _OUTSIDE_DATA or same_ids or graph.name == origin.dataset:
         raise Unsupported(
             f"{said}. As far as that can be told it is the same graph, whose predictions are in the release: {free}. "

@@ -14,6 +14,8 @@ from graphveil.auditing.attacks.features_alone import FeaturesAlone
 from graphveil.auditing.attacks.gmia import Gmia, shadow_parts
 from graphveil.auditing.attacks.membership import AttackContext, answers, confidence, part, shadow_judge
 from graphveil.auditing.game import Target
+from graphveil.data.graph import induced
+from graphveil.data.splits import Split
 from graphveil.errors import InvalidInput
 from graphveil.vocabulary import Unit
 from memorised import heart, never_seen
@@ -68,9 +70,7 @@ def test_scores_know_the_degrees_of_the_full_graph() -> None:
 
 def test_every_kind_of_prediction_can_be_asked_for() -> None:
     graph = heart().graph
-    public = graph.induced(
-        [np.arange(0, graph.num_nodes, 2), np.empty(0, np.int64), np.empty(0, np.int64)], "public", "test"
-    )
+    public = induced(graph, Split(np.arange(0, graph.num_nodes, 2), how="test"), "public")
     for method in (
         methods.Gcn(hidden=4, epochs=2),
         methods.Mlp(hidden=4, epochs=2),

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import NOBODY, AttackContext, NodeInference, shadow_judge
+from graphveil.auditing.attacks.membership import AttackContext, NodeInference, shadow_judge
 from graphveil.auditing.attacks.private_nodes import public_beside, taught
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Ids
+from graphveil.data.graph import induced
+from graphveil.data.splits import Split
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent, drawn
 from graphveil.nn.features import Scaling
@@ -51,8 +53,8 @@ class AskedNodes(NodeInference):
         method, graph, seed = scene.target.method, scene.graph, scene.seed + 1
         assert isinstance(method, TeacherStudent)
         third = len(scene.spare) // 3
-        teaching = graph.induced([scene.spare[:third], NOBODY, NOBODY], f"{graph.name}, teaching", "spare nodes")
-        taught_graph = graph.induced([scene.spare[third:], NOBODY, NOBODY], f"{graph.name}, taught", "spare nodes")
+        teaching = induced(graph, Split(scene.spare[:third], how="spare nodes"), f"{graph.name}, teaching")
+        taught_graph = induced(graph, Split(scene.spare[third:], how="spare nodes"), f"{graph.name}, taught")
         share = scene.release.certificate.plan.step("label").times / graph.num_nodes
         count = min(max(round(share * taught_graph.num_nodes), 2), taught_graph.num_nodes - 2)
         asked = np.random.default_rng((scene.seed, 0xA3)).permutation(taught_graph.num_nodes)[:count]

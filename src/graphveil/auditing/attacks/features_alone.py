@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.auditing.attacks.membership import NOBODY, AttackContext, Floor, answers, confidence
+from graphveil.auditing.attacks.membership import AttackContext, Floor, answers, confidence
+from graphveil.data.graph import induced
+from graphveil.data.splits import Split
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.run import train
 from graphveil.vocabulary import Floats, Unit
@@ -20,7 +22,7 @@ class FeaturesAlone(Floor):
     """
 
     def guesses(self, scene: AttackContext) -> Floats:
-        own = scene.graph.induced([scene.spare, NOBODY, NOBODY], scene.graph.name, "spare nodes")
+        own = induced(scene.graph, Split(scene.spare, how="spare nodes"), scene.graph.name)
         model = train(own, Mlp(hidden=64, epochs=100), noise=0.0, unit=Unit.EDGE, seed=scene.seed)
         rows = torch.from_numpy(scene.scored)
         return confidence(answers(model, scene.graph, scene.seed)[rows], scene.graph.y[rows])

@@ -17,15 +17,14 @@ from graphveil import plugins
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Inference, Target
 from graphveil.data.arcs import Ids
-from graphveil.data.graph import Graph
+from graphveil.data.graph import Graph, induced
+from graphveil.data.splits import Split
 from graphveil.errors import InvalidInput
 from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
 from graphveil.release.release import Release
 from graphveil.run import infer
 from graphveil.vocabulary import UNLABELLED, Floats, Unit
-
-NOBODY: Ids = np.empty(0, np.int64)
 
 _SMALLEST_CHANCE = 1e-30
 """Probabilities below this are raised to it before a logarithm is taken."""
@@ -145,7 +144,7 @@ def part(graph: Graph, train: Ids, val: Ids) -> Graph:
 
     It is of the attacker's making, so every node of it is there.
     """
-    made = graph.induced([train, val, NOBODY], graph.name, f"a part of {graph.split}")
+    made = induced(graph, Split(train, val, how=f"a part of {graph.split}"), graph.name)
     return replace(made.with_every_id_present(), public_graph=graph.public_graph)
 
 

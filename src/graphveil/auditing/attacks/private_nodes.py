@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.auditing.attacks.membership import NOBODY, AttackContext, NodeInference, answers, shadow_judge
+from graphveil.auditing.attacks.membership import AttackContext, NodeInference, answers, shadow_judge
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Csr, Ids
-from graphveil.data.graph import Graph
+from graphveil.data.graph import Graph, induced
+from graphveil.data.splits import Split
 from graphveil.errors import InvalidInput
 from graphveil.methods.public_graph.parts.teacher_student import TeacherStudent
 from graphveil.vocabulary import UNLABELLED, Adjacency, Floats, Unit
@@ -46,7 +47,7 @@ class PrivateNodes(NodeInference):
     def guesses(self, scene: AttackContext) -> Floats:
         size = min(int(scene.graph.train.sum()), len(scene.spare) // 2)
         inside, outside = scene.spare[:size], scene.spare[size : 2 * size]
-        own = scene.graph.induced([inside, NOBODY, outside], f"{scene.graph.name}, spare", "spare nodes")
+        own = induced(scene.graph, Split(inside, test=outside, how="spare nodes"), f"{scene.graph.name}, spare")
         posteriors = _shadow(scene, inside, outside, own)
         return shadow_judge(
             posteriors[own.train], posteriors[own.test], scene.posteriors[torch.from_numpy(scene.scored)], scene.seed
@@ -56,12 +57,12 @@ class PrivateNodes(NodeInference):
 def _shadow(scene: AttackContext, inside: Ids, outside: Ids, own: Graph) -> Tensor:
     """Posteriors of the nodes of `own`, [m, c], by a model of the attacked one's architecture that learnt `inside`."""
     target, seed = scene.target, scene.seed + 1
-    first = scene.graph.induced([inside, NOBODY, NOBODY], f"{own.name}, first half", "spare nodes")
+    first = induced(scene.graph, Split(inside, how="spare nodes"), f"{own.name}, first half")
     if isinstance(target.method, TeacherStudent):
         # Not how it was taught, so on true labels; the graph it learns from is all members.
         return taught(target.method, replace(first, public_graph=first), np.arange(first.num_nodes), first.y, own, seed)
     if target.method.needs_public:
-        second = scene.graph.induced([outside, NOBODY, NOBODY], f"{own.name}, second half", "spare nodes")
+        second = induced(scene.graph, Split(outside, how="spare nodes"), f"{own.name}, second half")
         first = first.with_public(second)
     return answers(target.on(first, seed).release(), own, seed)
 

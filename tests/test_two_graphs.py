@@ -49,7 +49,7 @@ class Student(Method):
     def fit(self, session: Session) -> State:
         asked = session.public.require_public_graph()
         session.release("sum", lambda _: Vectors(torch.zeros(0, 1)))
-        return {"weights": asked.x[asked.ask].T[:, : session.public.num_classes].contiguous()}
+        return {"weights": asked.x[asked.queryable].T[:, : session.public.num_classes].contiguous()}
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         return x @ state["weights"] + torch.from_numpy(visible_arcs.in_degrees()).float()[:, None]
@@ -276,10 +276,10 @@ class TestWhatMethodsSee:
         for unit in Unit:
             public, _ = two.seal(Adjacency.of(unit))
             seen = public.require_public_graph()
-            assert set(vars(seen)) == {"x", "adj", "ask"}
+            assert set(vars(seen)) == {"x", "adj", "queryable"}
             assert seen.x is beside(two).x
             assert seen.adj is beside(two).adj
-            assert torch.equal(seen.ask, ~beside(two).test)
+            assert torch.equal(seen.queryable, ~beside(two).test)
             assert seen.num_nodes == 1000
 
     def test_it_is_the_same_object_each_time(self, two: Graph) -> None:
@@ -386,7 +386,7 @@ class TestScores:
         release = gv.train(graph, gv.methods.DpSgd(steps=1), noise=1.0, delta=1e-5, unit="node", seed=0)
         assert scores(release, graph)[0] == release.evaluate("val", graph.public_graph)
         public_view, _ = graph.seal(Adjacency.of("node"))
-        assert torch.equal(public_view.require_public_graph().ask, public.train)
+        assert torch.equal(public_view.require_public_graph().queryable, public.train)
 
     def test_released_predictions_are_scored_where_they_are(self, whole: Graph, two: Graph) -> None:
         graph = whole.random_split().with_public(beside(two))

@@ -144,7 +144,7 @@ def test_degrees_and_outsiders_are_left_behind(graph: Graph) -> None:
     facts = public_facts(graph.with_every_id_present(), NODE)
     assert facts.degrees is None
     assert facts.outside is None
-    assert facts.degrees_said
+    assert facts.degrees_basis
 
 
 @pytest.mark.parametrize(

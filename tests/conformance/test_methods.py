@@ -20,7 +20,7 @@ import own_modules
 from graphveil import plugins
 from graphveil.auditing.game import AllTold
 from graphveil.data.graph import Graph
-from graphveil.data.sealing import OUTSIDERS, PUBLIC_DEGREES, Public, Sealed
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, PUBLIC_DEGREES, Public, Sealed
 from graphveil.errors import PrivateAccess, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
@@ -298,7 +298,7 @@ def test_tripwire_sees_a_tensor_smuggled_by_serve_alone(unit: str) -> None:
 def protected(method: Method, adjacency: Adjacency, sketch: Sketch, near: Sketch) -> bool:
     """Whether the claim is about these neighbours: it leaves out nodes outside training where a step says so."""
     public, _ = sketch.beside_public().seal(adjacency)
-    if OUTSIDERS not in method.plan(public, adjacency, Reading.SOUND, 3.0).assumes:
+    if OUTSIDE_UNPROTECTED not in method.plan(public, adjacency, Reading.SOUND, 3.0).assumes:
         return True
     changed = (sketch.y != near.y) | (sketch.x != near.x).any(dim=1)
     return not bool((changed & ~public.train).any())
@@ -468,7 +468,7 @@ def test_nodes_outside_training_are_read_only_where_the_plan_says_so(method: Met
     shut = replace(public, outside=None, _cached={})
     plan = method.plan(shut, adjacency, Reading.SOUND, 3.0)
     session = Session(shut, sketch.sealed(shut), plan, Seeded(0))
-    if OUTSIDERS in plan.assumes:
+    if OUTSIDE_UNPROTECTED in plan.assumes:
         with pytest.raises(PrivateAccess, match="outside training"):
             seeded(method.fit, session)
     else:
@@ -549,7 +549,7 @@ def shown(public: Public, outsiders: bool) -> dict[str, Any]:
     parts = {**vars(public), "adj": None if public.adj is None else public.adj.edge_index()}
     parts["rows"] = None if public.rows is None else public.rows.x
     beside = public.require_public_graph()
-    parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.ask], "_cached": None, "outside": None}
+    parts |= {"public_graph": [beside.x, beside.adj.edge_index(), beside.queryable], "_cached": None, "outside": None}
     if outsiders and public.outside is not None:
         outside = public.outside_training()
         parts["outside"] = [outside.nodes, outside.x, outside.adj.edge_index()]
@@ -578,11 +578,11 @@ def test_no_plan_and_nothing_public_tells_of_a_record(method: Method, adjacency:
         assert (there.split, there.split_hash()) == (here.split, here.split_hash())
         assert there.split_reads_labels == here.split_reads_labels
         public, _ = there.seal(adjacency)
-        # Nodes outside training are open by assumption (OUTSIDERS): only a training id must leave them as they are.
+        # Nodes outside training are public by assumption: only a change of a training id must leave them as they are.
         outsiders = bool(here.train[node])
         assert shown(public, outsiders) == shown(known, outsiders)
         # A plan may look at them too where it says that it assumes so.
-        if outsiders or OUTSIDERS not in plan.assumes:
+        if outsiders or OUTSIDE_UNPROTECTED not in plan.assumes:
             assert method.plan(public, adjacency, Reading.SOUND, 2.0) == plan
 
 
@@ -606,5 +606,5 @@ def test_methods_learn_although_ids_are_blank(method: Method, adjacency: Adjacen
         record = record_of(release, graph, Stopwatch())
         assert record["test"] is None or 0 <= record["test"]["accuracy"] <= 1
     assert cards[0] == cards[1]
-    if OUTSIDERS not in release.certificate.plan.assumes:
+    if OUTSIDE_UNPROTECTED not in release.certificate.plan.assumes:
         assert cards[0] == cards[2]

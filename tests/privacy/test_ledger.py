@@ -21,7 +21,7 @@ import pytest
 import graphveil as gv
 from graphveil.data.graph import Graph
 from graphveil.data.identity import training_digest
-from graphveil.data.sealing import OUTSIDERS
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED
 from graphveil.errors import InvalidInput, Overspent
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.unprotected import ExposedCurve
@@ -311,7 +311,7 @@ class TestAccounting:
         again = graph.random_split(seed=5)
         assert training_digest(graph) != training_digest(again)
         plain, opened = costing(0.5), costing(0.5)
-        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDERS,)) for step in opened.steps))
+        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDE_UNPROTECTED,)) for step in opened.steps))
         ledger.reserve(graph, plain)
         ledger.reserve(again, plain)
         for one in (graph, again):
@@ -321,7 +321,7 @@ class TestAccounting:
 
     def test_a_plan_that_opens_outsiders_binds_the_budget_to_its_split(self, ledger: Ledger, graph: Graph) -> None:
         opened = costing(0.5)
-        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDERS,)) for step in opened.steps))
+        opened = replace(opened, steps=tuple(replace(step, assumes=(OUTSIDE_UNPROTECTED,)) for step in opened.steps))
         ledger.reserve(graph, opened)
         ledger.reserve(graph, costing(0.5))
         for plan in (costing(0.5), opened):

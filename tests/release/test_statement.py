@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphveil as gv
-from graphveil.data.sealing import OUTSIDERS
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED
 from graphveil.errors import Tampered
 from graphveil.release.certificate import require_card
 from graphveil.release.statement import DIRECTION, PrivacyStatement, best_guess, shares
@@ -80,7 +80,7 @@ def test_the_sentence_names_what_is_hidden_and_the_card_what_is_not(unit: str, u
 
 def test_outsiders_and_public_graphs_are_named_open() -> None:
     near = Adjacency.of(Unit.NODE, True)
-    promise = PrivacyStatement(near, 1.0, 1e-5, assumes=(OUTSIDERS,), public="town, 9 nodes")
+    promise = PrivacyStatement(near, 1.0, 1e-5, assumes=(OUTSIDE_UNPROTECTED,), public="town, 9 nodes")
     assert "a person in training" in promise.sentence
     assert "in training" in promise.protected
     opened = " ".join(promise.not_protected)

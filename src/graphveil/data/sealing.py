@@ -1,4 +1,4 @@
-"""What anyone may see of a graph under an adjacency, and the locked rest."""
+"""A graph under an adjacency: the parts that are public, and the private rest, which only a session can read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STRANGERS = "no node of the public graph is a private one, and nothing in it was made from private nodes"
+PUBLIC_GRAPH_APART = "no node of the public graph is a private one, and nothing in it was made from private nodes"
 """What a step assumes whose method reads the public graph beside a private one."""
 
-OUTSIDERS = (
+OUTSIDE_UNPROTECTED = (
     "nodes outside training are not protected: their features and the edges among them are read freely, and whatever "
     "is released may tell them; another run on the same data must not train on them"
 )
@@ -42,7 +42,7 @@ _MAX_PLANNED = 500_000_000
 
 @dataclass(frozen=True, eq=False)
 class _Cached:
-    """What was made of public `parts` under a seed."""
+    """What was computed from public `parts` under a seed."""
 
     seed: int
     parts: tuple[Any, ...]
@@ -51,14 +51,14 @@ class _Cached:
 
 @dataclass(frozen=True, eq=False)
 class PublicGraph:
-    """The public graph beside a private one, without labels: nothing of it is private, and nothing of it is known.
+    """The public graph beside a private one, without labels; nothing of it is private.
 
-    x: float32 [m, d]; adj: all its arcs; ask: bool [m], the nodes that may be asked about.
+    x: float32 [m, d]; adj: all its arcs; queryable: bool [m], the nodes whose labels a method may query.
     """
 
     x: Tensor
     adj: Csr
-    ask: Tensor
+    queryable: Tensor
 
     @property
     def num_nodes(self) -> int:
@@ -108,7 +108,7 @@ class FeatureRows:
             return self.x[which].to(torch.float32)
         ids = which.flatten()
         found = torch.empty(len(ids), self.x.shape[1])
-        # In the order of the file, so that few pages are needed at a time.
+        # In the order of the file, so that few pages are in memory at a time.
         for part in torch.split(ids.argsort(), ROWS):
             found[part] = self.x[ids[part]].to(torch.float32)
             self.evict()
@@ -125,13 +125,13 @@ class FeatureRows:
 
 
 ROWS = 256
-"""Rows that are gathered at a time: each may bring in the huge page around it, 2 MB."""
+"""Rows that are gathered at a time: each may load the huge page around it, 2 MB."""
 
 
 class OpenOutside:
-    """Shows the nodes outside training, which nobody protects under NODE and FEATURES, and nothing else of a graph.
+    """Gives the nodes outside training, which NODE and FEATURES leave unprotected, and nothing else of a graph.
 
-    A copy, or one sent to another process, holds what it shows and leaves the graph behind.
+    A copy, or one sent to another process, holds these nodes and leaves the graph behind.
     """
 
     __slots__ = ("__graph", "__shown")
@@ -149,7 +149,7 @@ class OpenOutside:
         return self.__shown
 
     def of_same_graph(self, other: OpenOutside) -> bool:
-        """Whether both show the same features and arcs; masks are public."""
+        """Whether both read the same features and arcs; masks are public."""
         mine, theirs = self.__graph, other.__graph
         if mine is None or theirs is None:
             return self.__shown is other.__shown
@@ -168,10 +168,10 @@ def _same(one: Any, other: Any) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Public:
-    """What a plan may depend on: sizes, masks and the parts that the adjacency leaves open.
+    """What a plan may depend on: sizes, masks and the parts that the adjacency leaves public.
 
     x: float32 [n, d]; y: int64 [n]; each of x, y and adj is None where private; masks: bool [n], with blank and
-    unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_said: see
+    unlabelled ids where labels are private, of labelled ones where they are public; degrees, degrees_basis: see
     `out_degrees` and `degrees_assumed`; public_graph: see `require_public_graph`; outside: see `outside_training`;
     rows: see `feature_rows`.
     """
@@ -187,7 +187,7 @@ class Public:
     val: Tensor
     test: Tensor
     degrees: Ids | None = None
-    degrees_said: str = ""
+    degrees_basis: str = ""
     _cached: dict[str, _Cached] = field(default_factory=dict)
     public_graph: PublicGraph | None = None
     outside: OpenOutside | None = None
@@ -212,14 +212,14 @@ class Public:
         none, train = torch.zeros(2, num_nodes, dtype=torch.bool)
         train[:count] = True
         sizes = (num_nodes, num_features, num_classes, undirected)
-        return cls(*sizes, None, None, None, train, none, none, degrees_said=PUBLIC_DEGREES)
+        return cls(*sizes, None, None, None, train, none, none, degrees_basis=PUBLIC_DEGREES)
 
     def features(self) -> Tensor:
         """x, float32 [n, d], if it is public."""
         return self.x if self.x is not None else _refuse("features (x)")
 
     def feature_rows(self) -> FeatureRows:
-        """x, [n, d], if it is public, for whoever reads it row by row: kind to features on disk."""
+        """x, [n, d], if it is public, to be read some rows at a time: features on disk then take little memory."""
         if self.rows is not None and self.rows.x is self.x:
             return self.rows
         return FeatureRows(self.features())
@@ -244,16 +244,16 @@ class Public:
     def outside_training(self) -> Outside:
         """The nodes outside training, where labels are private and so training nodes alone are protected.
 
-        They are open by assumption alone: whoever reads them lists `OUTSIDERS` in what the step assumes.
+        They are public by assumption alone: a step that reads them lists `OUTSIDE_UNPROTECTED` in what it assumes.
         """
         if self.outside is None:
             raise PrivateAccess("nodes outside training are open under units node and features only")
         return self.outside()
 
     def cache_public(self, what: str, build: Callable[[], T]) -> T:
-        """What `build` makes of public data under torch's present seed, kept for the next runs on this graph.
+        """What `build` computes from public data under torch's present seed, cached for the next runs on this graph.
 
-        Random draws of `build` leave torch's stream alone, so that a run is the same whether it builds or finds.
+        Random draws of `build` leave torch's stream alone, so that a run is the same with and without the cache.
         """
         seed, parts = (
             torch.initial_seed(),
@@ -270,8 +270,8 @@ class Public:
     def out_degrees(self) -> Ids:
         """How many training ids each id sends an arc to at most, whoever is present, int64 [n]; unit NODE only.
 
-        Under NODE the arcs are private, and these numbers are public by assumption alone: whoever reads them lists
-        `degrees_assumed` in what the step assumes.
+        Under NODE the arcs are private, and these numbers are public by assumption alone: a step that reads them lists
+        `degrees_assumed` in what it assumes.
         """
         if self.degrees is None:
             raise PrivateAccess(
@@ -280,18 +280,18 @@ class Public:
         return self.degrees
 
     def degrees_assumed(self) -> str:
-        """What a step assumes that reads `out_degrees`: that they are public, and on whose word.
+        """What a step assumes that reads `out_degrees`: that they are public, and who states it.
 
-        Refused where nobody said so: counted in a graph with blank ids, degrees tell who is blank.
+        Refused where nobody states it: degrees that are counted in a graph with blank ids reveal who is blank.
         """
-        if not self.degrees_said:
+        if not self.degrees_basis:
             raise InvalidInput(
                 "this method needs public degrees: how many training ids each id points to with every id of the "
                 "population present. State them with graph.with_degrees(degrees) (--population-degrees), or state that "
                 "no id of this graph is blank with graph.with_every_id_present() (--every-id-present). Where degrees "
                 "are not public, use dpsgd"
             )
-        return self.degrees_said
+        return self.degrees_basis
 
     def __repr__(self) -> str:
         parts = {"x": self.x, "y": self.y, "adj": self.adj}
@@ -329,7 +329,7 @@ class Sealed:
         return self.__rows.x
 
     def rows(self, nodes: Ids) -> Tensor:
-        """Features of some nodes, float32 [k, d]; unlike `x[...]`, kind to features on disk. nodes: int64 [k]."""
+        """Features of some nodes, float32 [k, d]; nodes: int64 [k]. Unlike `x[...]`, it evicts pages of a file."""
         self.__require_open(self.public.x is None, "features (x)")
         return self.__rows[torch.from_numpy(nodes).to(self.__rows.x.device)]
 
@@ -346,7 +346,7 @@ class Sealed:
         return self.__adj
 
     def derived(self, name: str, build: Callable[[Sealed], T]) -> T:
-        """`build(self)`, computed once and kept behind the gate: private work shared by many releases."""
+        """`build(self)`, computed once and cached behind the gate: private work shared by many releases."""
         self.__require_open(True, f"derived {name}")
         if name not in self.__derived:
             self.__derived[name] = build(self)
@@ -354,7 +354,7 @@ class Sealed:
         return kept
 
     def derive_for(self, owner: str) -> None:
-        """Forget what was derived for another owner: a name may stand for something else, under other bounds, there."""
+        """Drop what was derived for another owner, where a name may mean something else, under other bounds."""
         if owner != self.__owner:
             self.__derived.clear()
             self.__owner = owner
@@ -382,8 +382,8 @@ class Sealed:
         return f"Sealed({self.public.num_nodes} nodes, {'open' if self.__open else 'closed'})"
 
 
-def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[Public, Sealed]:
-    """What anyone may see under this adjacency, and the locked rest; kept: what was made of the public part before."""
+def seal(graph: Graph, adjacency: Adjacency, cached: dict[str, _Cached]) -> tuple[Public, Sealed]:
+    """The public part under this adjacency, and the locked rest; cached: see `Public.cache_public`."""
     if adjacency.unit is Unit.EDGE and adjacency.undirected != graph.undirected:
         kind = {True: "undirected", False: "directed"}
         raise InvalidInput(
@@ -395,9 +395,9 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         raise Unsupported(
             f"the edges of {graph.name!r} lie in parts, which are counted at unit edge only; read the graph as a whole"
         )
-    # Where labels are public so is who has one. Elsewhere a mask without blank ids would tell who is blank.
+    # Where labels are public so is who has one. Elsewhere a mask without blank ids would reveal who is blank.
     train, val, test = (getattr(graph, role) if "y" in private else graph.labelled(role) for role in ROLES)
-    degrees, degrees_said = _population_degrees(graph) if adjacency.unit is Unit.NODE else (None, "")
+    degrees, degrees_basis = _population_degrees(graph) if adjacency.unit is Unit.NODE else (None, "")
     public = Public(
         num_nodes=graph.num_nodes,
         num_features=graph.num_features,
@@ -410,10 +410,10 @@ def seal(graph: Graph, adjacency: Adjacency, kept: dict[str, _Cached]) -> tuple[
         val=val,
         test=test,
         degrees=degrees,
-        degrees_said=degrees_said,
-        _cached=kept,
+        degrees_basis=degrees_basis,
+        _cached=cached,
         public_graph=None if graph.public_graph is None else graph.public_graph._as_public,
-        # Not kept with the rest: graphs that share it may differ in these arcs.
+        # Not cached with the rest: graphs that share it may differ in these arcs.
         outside=OpenOutside(graph) if "x" in private else None,
         rows=None if "x" in private else graph.feature_rows(),
     )

@@ -24,7 +24,7 @@ from graphveil.checks import require_delta, require_positive
 from graphveil.codec import rounded
 from graphveil.data.graph import Graph
 from graphveil.data.identity import training_digest
-from graphveil.data.sealing import OUTSIDERS
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
@@ -267,7 +267,7 @@ class _Budget:
         """Who is read freely by one plan, being outside its training, is not to be protected by another."""
         mine = training_digest(graph)
         for text, train in zip(self.plans, self.trains, strict=True):
-            if train != mine and OUTSIDERS in (*plan.assumes, *_plan_of(text).assumes):
+            if train != mine and OUTSIDE_UNPROTECTED in (*plan.assumes, *_plan_of(text).assumes):
                 raise InvalidInput(
                     f"the budget of {graph.name!r} was used with other training nodes, and in one of both runs those "
                     "outside training are not protected: somebody would be promised what the other run has told. Keep "

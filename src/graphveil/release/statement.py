@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphveil.data.sealing import OUTSIDERS
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED
 from graphveil.vocabulary import Adjacency, Unit
 
 _SMALLEST = 1e-4
@@ -54,7 +54,7 @@ class PrivacyStatement:
     @property
     def in_training(self) -> bool:
         """Whether nodes outside training are left open."""
-        return OUTSIDERS in self.assumes
+        return OUTSIDE_UNPROTECTED in self.assumes
 
     @property
     def secret(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 import graphveil as gv
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
-from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.prior_response import PriorResponse
@@ -75,7 +75,7 @@ def test_bits_follow_from_the_budget_of_the_features(whole: float, bits: int, re
     assert step.claim == step.act.curve(1)
     assert plan.act("labels", PriorResponse).epsilon == pytest.approx(label_share * whole)
     assert plan.step("labels").times == 1
-    assert OUTSIDERS in plan.assumes
+    assert OUTSIDE_UNPROTECTED in plan.assumes
 
 
 @pytest.mark.parametrize("method", [Lpgnn(), Lpgnn(bits=5, label_share=0.3)])

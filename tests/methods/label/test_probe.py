@@ -15,7 +15,7 @@ import graphveil as gv
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
-from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public
 from graphveil.errors import InvalidInput, PrivateAccess
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import PriorResponse
@@ -131,7 +131,7 @@ def test_nodes_are_asked_where_their_answers_are_worth_enough_clean_labels(
     for num_train in (enough - 1, enough):
         public = Public.blank(enough + 9, 5, classes, num_train=num_train)
         plan = Probe().plan(public, Adjacency.of(unit), reading, noise)
-        assert (OUTSIDERS in plan.assumes) is (unit == "features")
+        assert (OUTSIDE_UNPROTECTED in plan.assumes) is (unit == "features")
         sums = plan.act("sums", Gaussian)
         if num_train < enough:
             assert [step.name for step in plan.steps] == ["sums"]

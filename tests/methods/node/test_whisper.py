@@ -17,7 +17,7 @@ import graphveil as gv
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.block_models import BlockModel
 from graphveil.data.graph import Graph
-from graphveil.data.sealing import OUTSIDERS, Public
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.geometric_count import Tally
@@ -171,7 +171,7 @@ def test_how_labels_are_told_follows_from_noise_classes_and_links_among_outsider
         told = [step for step in made.steps if step.name == "labels"]
         assert [type(step.act) for step in told] == ([] if kind is None else [kind])
         assert all(step.claim == step.act.curve(2 if adjacency is replaced else 1) for step in made.steps)
-        assert all(step.assumes == (OUTSIDERS,) for step in made.steps)
+        assert all(step.assumes == (OUTSIDE_UNPROTECTED,) for step in made.steps)
 
 
 def test_own_features_are_learnt_alone_where_they_tell_and_ids_are_many_for_each_and_links_hardly_any() -> None:
@@ -210,7 +210,7 @@ def test_the_plan_is_one_gaussian_of_the_noise_in_all() -> None:
     acts = [(step.act, step.times) for step in steps]
     assert sum(times / act.std**2 for act, times in acts if isinstance(act, Gaussian)) == pytest.approx(1 / 2.0**2)
     assert all(step.claim == step.act.curve(1) for step in steps)
-    assert all(step.assumes == (OUTSIDERS,) for step in steps)
+    assert all(step.assumes == (OUTSIDE_UNPROTECTED,) for step in steps)
     replaced = plan(2.0, replace(NODE, relation=Relation.REPLACE)).steps
     assert all(step.claim == step.act.curve(2) for step in replaced)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphveil.checks import require_positive, require_whole
-from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.one_bit import OneBit
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
@@ -79,7 +79,7 @@ class Lpgnn(Method):
             adjacency,
             reading,
             (
-                Step("bits", bit, bit.curve(1), bits, why=_WHY, assumes=(OUTSIDERS,)),
+                Step("bits", bit, bit.curve(1), bits, why=_WHY, assumes=(OUTSIDE_UNPROTECTED,)),
                 Step("labels", label, label.curve(1), 1, why=_WHY),
             ),
         )

@@ -17,7 +17,7 @@ from torch import Tensor
 from graphveil.checks import quoted, require_whole
 from graphveil.codec import OMIT_DEFAULT
 from graphveil.data.arcs import Csr
-from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public, Sealed
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.prior_response import Choices, PriorResponse
@@ -109,7 +109,7 @@ class Probe(Method):
         if self._defers(public, adjacency.unit):
             self.require_default("width", "worth", unless="more features or more links: own features are learnt alone")
             return _OWN_FEATURES.plan(public, adjacency, reading, noise)
-        assumes = (OUTSIDERS,) if adjacency.unit is Unit.FEATURES else ()
+        assumes = (OUTSIDE_UNPROTECTED,) if adjacency.unit is Unit.FEATURES else ()
         share = _SHARE[adjacency.unit]
         epsilon = self._answers(int(public.train.sum()), public.num_classes, share / noise if noise > 0 else math.inf)
         sums = Gaussian(_ALONE / (1 - share) * noise if epsilon else _ALONE * noise)

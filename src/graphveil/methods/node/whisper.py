@@ -20,7 +20,7 @@ from torch import Tensor
 
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Csr
-from graphveil.data.sealing import OUTSIDERS, Public, Sealed
+from graphveil.data.sealing import OUTSIDE_UNPROTECTED, Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.geometric_count import Tally
@@ -135,7 +135,10 @@ class Whisper(Method):
             elif isinstance(telling, Tally):
                 acts[name] = telling, 1
         moved = 2.0 if replaced else 1.0
-        steps = [Step(name, act, act.curve(moved), times, _WHY, (OUTSIDERS,)) for name, (act, times) in acts.items()]
+        steps = [
+            Step(name, act, act.curve(moved), times, _WHY, (OUTSIDE_UNPROTECTED,))
+            for name, (act, times) in acts.items()
+        ]
         return Plan(adjacency, reading, tuple(steps))
 
     def room(self, public: Public) -> MemoryEstimate:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from graphveil.checks import parse, require_positive, require_whole
 from graphveil.data.arcs import Csr
-from graphveil.data.sealing import STRANGERS, Public, Sealed
+from graphveil.data.sealing import PUBLIC_GRAPH_APART, Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.class_sums import ClassSums
 from graphveil.methods.method import Method, PredictionReads
@@ -66,7 +66,7 @@ class Census(Method):
         return Plan(
             adjacency,
             reading,
-            (Step("sums", act, act.curve(1), 1, why="docs/methods/census.md", assumes=(STRANGERS,)),),
+            (Step("sums", act, act.curve(1), 1, why="docs/methods/census.md", assumes=(PUBLIC_GRAPH_APART,)),),
         )
 
     def fit(self, session: Session) -> State:

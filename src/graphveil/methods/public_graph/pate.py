@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphveil.checks import require_whole
-from graphveil.data.sealing import STRANGERS, Public, Sealed
+from graphveil.data.sealing import PUBLIC_GRAPH_APART, Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.noisy_votes import MAX_VOTERS, NoisyVotes, PureMoments
 from graphveil.mechanisms.renyi import MomentsCurve
@@ -57,7 +57,9 @@ class Pate(TeacherStudent):
         if reading is Reading.PUBLISHED and self.aggregate == "lnmax" and not claim.infinite:
             claim = MomentsCurve(PureMoments(2 / noise), _ORDERS)
         return Plan(
-            adjacency, reading, (Step("label", act, claim, self.most_queries(public), why=_WHY, assumes=(STRANGERS,)),)
+            adjacency,
+            reading,
+            (Step("label", act, claim, self.most_queries(public), why=_WHY, assumes=(PUBLIC_GRAPH_APART,)),),
         )
 
     def fit(self, session: Session) -> State:

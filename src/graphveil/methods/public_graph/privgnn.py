@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
-from graphveil.data.sealing import STRANGERS, Public, Sealed
+from graphveil.data.sealing import PUBLIC_GRAPH_APART, Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.noisy_max import LaplaceMax, NoisyMax
@@ -139,7 +139,7 @@ class PrivGnn(TeacherStudent):
         return Plan(
             adjacency,
             reading,
-            (Step("label", act, claim, spent.queries, why=_WHY, assumes=(STRANGERS,), refuted=refuted),),
+            (Step("label", act, claim, spent.queries, why=_WHY, assumes=(PUBLIC_GRAPH_APART,), refuted=refuted),),
         )
 
     def _published(self, inner: Curve, spent: Spending) -> tuple[Curve, str]:

@@ -94,8 +94,9 @@ class TeacherStudent(Method):
         return SageStudent(self.hidden, self.epochs, rate, dropout, kept, self.pretraining)
 
     def most_queries(self, public: Public) -> int:
-        """`queries`, or as many public nodes as may be asked about."""
-        return self.queries if public.public_graph is None else min(self.queries, int(public.public_graph.ask.sum()))
+        """`queries`, or as many public nodes as may be queried."""
+        beside = public.public_graph
+        return self.queries if beside is None else min(self.queries, int(beside.queryable.sum()))
 
     def known(self, sealed: Sealed, public_graph: PublicGraph) -> Known:
         """The private graph as teachers read it, its features scaled as the public ones are; behind the gate."""
@@ -128,5 +129,5 @@ class TeacherStudent(Method):
 
 def drawn(public_graph: PublicGraph, count: int) -> Ids:
     """`count` public nodes that may be asked about, in random order, int64 [count]."""
-    ids = public_graph.ask.nonzero().flatten()
+    ids = public_graph.queryable.nonzero().flatten()
     return ids[torch.randperm(len(ids))[:count]].numpy()

@@ -19,17 +19,14 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-quick: $(STAMP) ## Format, lint and the tests of what changed (tests/quick.py): in a minute, all the time
-	$(BIN)/ruff format .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/python tests/quick.py -n 2 --dist loadgroup
+quick: $(STAMP) ## Format, lint, types and the tests near to what changed (tests/quick.py): within a minute
+	$(BIN)/python tests/quick.py
 
 test: lint ## Lint, type check and the tests, but for the slow ones
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-all: lint ## The slow tests too: before a release
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 mutants: $(STAMP) ## Plant the mistakes of lab/benchmarks/mutants.toml one by one and see that tests find them: before a release
 	$(BIN)/python lab/benchmarks/mutants.py --jobs 2

@@ -1,24 +1,19 @@
 """Shared set-up: one thread each, because the suite runs in parallel processes; fixed examples where CI is set.
 
-`pytest --quick=NAME,NAME` is what tests/quick.py asks for.
+`pytest --choice=JSON` is what tests/quick.py asks for.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from functools import cache
-from pathlib import Path
+import time
 from typing import Any
 
-import numba
 import pytest
-import torch
 from hypothesis import settings
 
 import quick
-
-torch.set_num_threads(1)
-numba.set_num_threads(1)
 
 # The gate judges a commit, so it must draw the same examples each time; a run by hand goes on exploring. No deadlines:
 # the first example compiles, and others share the processor.
@@ -26,51 +21,57 @@ settings.register_profile("gate", derandomize=True, deadline=None)
 settings.register_profile("by hand", deadline=None)
 settings.load_profile("gate" if os.environ.get("CI") else "by hand")
 
+CHOICE = pytest.StashKey[quick.Choice]()
+SECONDS = "quick/seconds"
+"""In pytest's cache: how long tests took, from a twentieth of a second on."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick",
-        metavar="NAMES",
-        help="leave out what is slow to run or to start and, in tests of the contract, all specimens but those of "
-        "these methods and mechanisms; 'one': but for the first of each",
-    )
+    parser.addoption("--choice", metavar="JSON", help="run the tests that tests/quick.py chose, until their time is up")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[CHOICE] = quick.Choice(**json.loads(config.getoption("--choice") or "{}"))
+    if not config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        import numba
+        import torch
+
+        torch.set_num_threads(1)
+        numba.set_num_threads(1)
+    if not hasattr(config, "workerinput") and (cache := getattr(config, "cache", None)):
+        config.pluginmanager.register(Stopwatch(cache))
+
+
+class Stopwatch:
+    """Keeps how long tests took."""
+
+    def __init__(self, cache: pytest.Cache) -> None:
+        self.cache = cache
+        self.seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        kept = {**self.cache.get(SECONDS, {}), **self.seconds}
+        self.cache.set(SECONDS, {test: round(time, 2) for test, time in kept.items() if time > 0.05})
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = config.getoption("--quick")
-    if wanted is None:
+    choice = config.stash[CHOICE]
+    if not choice.ranks:
         return
-    names, heard = set(wanted.split(",")), set[tuple[str, str]]()
-    kept = [
-        item
-        for item in items
-        if not _slow_to_start(item) and quick.concerned(item.nodeid, _parameters(item), names, heard)
-    ]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    seen = set[tuple[str, str]]()
+    near = {item.nodeid: item for item in items if quick.concerned(item.nodeid, _parameters(item), choice.parts, seen)}
+    kept = choice.affordable(near, config.cache.get(SECONDS, {}) if config.cache else {})
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in set(kept)])
+    items[:] = [near[test] for test in kept]
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file with grouped tests goes to one process whole: under pytest 9.2 xdist's own groups have no effect."""
-    from xdist.scheduler import LoadGroupScheduling  # only xdist asks
-
-    class ByFile(LoadGroupScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.split("::")[0]
-            return file if _has_groups(config.rootpath / file) else nodeid
-
-    return ByFile(config, log) if config.getoption("dist") == "loadgroup" else None
-
-
-@cache
-def _has_groups(file: Path) -> bool:
-    return "xdist_group(" in file.read_text()
-
-
-def _slow_to_start(item: pytest.Item) -> bool:
-    """Ray, a browser and the site have groups of their own."""
-    return any(item.get_closest_marker(name) for name in ("slow", "xdist_group"))
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.time() > item.config.stash[CHOICE].until:
+        pytest.skip("no time left: `make test` runs it")
 
 
 def _parameters(item: pytest.Item) -> dict[str, Any]:

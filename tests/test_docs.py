@@ -181,7 +181,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "site"
 
 
-@pytest.mark.xdist_group("docs")
 def test_the_site_has_every_page_and_no_dead_link(site: Path) -> None:
     pages = {path: Page(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
     wanted = {site / page.relative_to(DOCS).with_suffix(".html") for page in PAGES}
@@ -197,7 +196,6 @@ def test_the_site_has_every_page_and_no_dead_link(site: Path) -> None:
                 assert unquote(fragment) in pages[there].anchors | {"__top"}, f"{path.name}: {link}"
 
 
-@pytest.mark.xdist_group("docs")
 def test_the_site_needs_no_network(site: Path) -> None:
     for path in site.rglob("*.html"):
         remote = [url for url in Page(path.read_text()).loads if re.match(r"(https?:)?//", url)]
@@ -206,13 +204,11 @@ def test_the_site_needs_no_network(site: Path) -> None:
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text()), path.name
 
 
-@pytest.mark.xdist_group("docs")
 def test_the_search_knows_every_page(site: Path) -> None:
     known = {urldefrag(item["location"])[0] for item in json.loads((site / "search.json").read_text())["items"]}
     assert known == {page.relative_to(DOCS).with_suffix(".html").as_posix() for page in PAGES}
 
 
-@pytest.mark.xdist_group("docs")
 @pytest.mark.skipif(not shutil.which("chromedriver"), reason="needs Chromium and its driver")
 def test_the_search_works_from_disk(site: Path) -> None:
     from selenium import webdriver

@@ -1,4 +1,4 @@
-"""Which tests `make quick` chooses."""
+"""Which tests `make quick` chooses, and in which order."""
 
 from __future__ import annotations
 
@@ -6,74 +6,79 @@ import pytest
 
 from graphveil.methods.baseline.mlp import Mlp
 from graphveil.methods.edge.gap import Gap
-from quick import MAX_FILES, MECHANISMS, METHODS, ONE, ROOT, UNIT, chosen, concerned
+from quick import LONG, MECHANISMS, METHODS, ROOT, UNIT, Choice, chosen, concerned
 
 
 @pytest.mark.parametrize(
-    ("path", "files", "parts"),
+    ("path", "first"),
     [
-        ("src/graphveil/methods/edge/gap.py", {"methods/edge/test_gap.py", *METHODS}, {"gap"}),
-        (
-            "src/graphveil/mechanisms/geometric_count.py",
-            {"mechanisms/test_geometric_count.py", *MECHANISMS},
-            {"geometric_count"},
-        ),
-        ("src/graphveil/privacy/session.py", {"privacy/test_session.py"}, set()),
-        ("src/graphveil/checks.py", {"test_checks.py"}, set()),
-        ("tests/nn/test_mlp.py", {"nn/test_mlp.py"}, set()),
-        ("tests/conformance/test_methods.py", {"conformance/test_methods.py"}, {ONE}),
-        ("docs/design.md", {"test_docs.py"}, set()),
+        ("src/graphveil/methods/edge/gap.py", "tests/methods/edge/test_gap.py"),
+        ("src/graphveil/privacy/session.py", "tests/privacy/test_session.py"),
+        ("src/graphveil/checks.py", "tests/test_checks.py"),
+        ("lab/src/graphveil_lab/bench/spec.py", "lab/tests/bench/test_spec.py"),
+        ("lab/benchmarks/contribute.py", "lab/tests/scripts/test_contribute.py"),
+        ("tests/nn/test_mlp.py", "tests/nn/test_mlp.py"),
+        ("tests/gaussian_mixture.py", "tests/privacy/test_gaussian_mixture.py"),
+        ("docs/design.md", "tests/test_docs.py"),
     ],
 )
-def test_a_file_has_its_tests(path: str, files: set[str], parts: set[str]) -> None:
-    assert chosen([path]) == (files, parts)
+def test_the_mirror_of_a_file_comes_first(path: str, first: str) -> None:
+    assert chosen([path]).ranks[first] == 0
 
 
-@pytest.mark.parametrize(
-    ("path", "file", "parts"),
-    [
-        ("src/graphveil/methods/method.py", *METHODS, {ONE}),
-        ("src/graphveil/data/arcs.py", "data/test_graph.py", set()),
-        ("tests/gaussian_mixture.py", "privacy/test_gaussian_mixture.py", set()),
-    ],
-)
-def test_without_a_mirror_tests_that_import_a_file_are_its_own(path: str, file: str, parts: set[str]) -> None:
-    files, names = chosen([path])
-    assert file in files
-    assert names == parts
+def test_tests_of_callers_in_other_rooms_are_near() -> None:
+    """What uses nn/rows.py breaks with it: the sensitivity of methods in blocks, and the methods that read rows."""
+    ranks = chosen(["src/graphveil/nn/rows.py"]).ranks
+    assert ranks["tests/nn/test_rows.py"] == 0
+    assert ranks["tests/conformance/test_methods.py"] == 1
+    assert ranks["tests/methods/label/test_probe.py"] == 2
+    assert "tests/cli/test_cli.py" not in ranks
 
 
-@pytest.mark.parametrize("paths", [[], ["LICENSE"], ["src/graphveil/templates/base.html"]])
-def test_without_a_change_that_has_tests_there_are_unit_tests_and_one_specimen(paths: list[str]) -> None:
-    assert chosen(paths) == ({*UNIT, *METHODS}, {ONE})
+def test_parts_have_their_contract_with_all_specimens() -> None:
+    gap = chosen(["src/graphveil/methods/edge/gap.py"])
+    count = chosen(["src/graphveil/mechanisms/geometric_count.py"])
+    assert (gap.parts, count.parts) == (["gap"], ["geometric_count"])
+    assert {*METHODS, *MECHANISMS} <= gap.ranks.keys() & count.ranks.keys()
 
 
-def test_a_change_of_everything_is_left_to_the_whole_suite() -> None:
-    everything = [str(file.relative_to(ROOT)) for file in (ROOT / "src").rglob("*.py")]
-    assert len(everything) > MAX_FILES
-    assert chosen(everything) == ({*UNIT, *METHODS}, {ONE})
+def test_what_is_no_module_has_the_tests_of_its_room() -> None:
+    assert "tests/report/test_filings.py" in chosen(["src/graphveil/report/templates/run.html"]).ranks
 
 
-def test_all_that_is_chosen_is_there() -> None:
-    every = [file.relative_to(ROOT) for folder in ("src", "tests") for file in (ROOT / folder).rglob("*")]
-    for path in every:
-        files, _ = chosen([str(path)])
-        assert all((ROOT / "tests" / file).is_file() for file in files), path
+@pytest.mark.parametrize("paths", [[], ["LICENSE"]])
+def test_without_a_change_that_has_tests_there_are_unit_tests(paths: list[str]) -> None:
+    assert chosen(paths).ranks == dict.fromkeys((*UNIT, *METHODS), 0)
+
+
+def test_every_change_has_tests_that_are_there() -> None:
+    every = [str(file.relative_to(ROOT)) for folder in ("src", "tests", "lab") for file in (ROOT / folder).rglob("*.*")]
+    ranks = chosen(every[::9]).ranks
+    assert all((ROOT / file).is_file() for file in ranks)
+    assert set(ranks.values()) <= set(range(5))
+
+
+def test_the_nearest_and_the_cheapest_files_come_first_and_long_tests_last() -> None:
+    seconds = {"near.py::a": 0.5, "near.py::long": LONG, "near.py::b": 0.5, "cheap.py::a": 0.1, "far.py::a": 0.1}
+    choice = Choice({"near.py": 0, "cheap.py": 0, "far.py": 1}, seconds=5.0)
+    assert choice.affordable(seconds, seconds) == [
+        "cheap.py::a",
+        "near.py::a",
+        "near.py::b",
+        "near.py::long",
+        "far.py::a",
+    ]
+    shorter = Choice(choice.ranks, seconds=1.5)
+    assert shorter.affordable(seconds, seconds) == ["cheap.py::a", "near.py::a", "near.py::b"]
 
 
 CONTRACT = "tests/conformance/test_methods.py::test_tripwire[1]"
 
 
-def test_contracts_are_tested_for_the_parts_named() -> None:
-    gap, mlp = Gap(), Mlp()
-    assert concerned(CONTRACT, {"method": gap, "adjacency": None}, {"gap"}, set())
-    assert not concerned(CONTRACT, {"method": mlp, "adjacency": None}, {"gap"}, set())
-    assert concerned(CONTRACT, {"unit": "edge"}, {"gap"}, set())
-    assert concerned("tests/methods/test_best.py::test_sorts[1]", {"method": mlp}, {"gap"}, set())
-
-
-def test_one_specimen_of_each_part() -> None:
-    heard: set[tuple[str, str]] = set()
-    turns = [concerned(CONTRACT, {"method": method}, {ONE}, heard) for method in (Gap(), Gap(hops=1), Mlp(), Mlp())]
-    assert turns == [True, False, True, False]
-    assert concerned(CONTRACT.replace("tripwire", "plan"), {"method": Gap()}, {ONE}, heard)
+def test_contracts_are_tested_with_all_specimens_of_a_part_and_the_first_of_others() -> None:
+    seen: set[tuple[str, str]] = set()
+    methods = (Gap(), Gap(hops=1), Mlp(), Mlp(), Gap())
+    assert [concerned(CONTRACT, {"method": one}, ["gap"], seen) for one in methods] == [True, True, True, False, True]
+    assert concerned(CONTRACT.replace("tripwire", "plan"), {"method": Mlp()}, [], seen)
+    assert concerned(CONTRACT, {"unit": "edge"}, [], seen)
+    assert concerned("tests/methods/test_best.py::test_sorts[1]", {"method": Mlp()}, [], seen)

@@ -59,7 +59,6 @@ def test_the_same_for_any_number_of_workers(graph: Graph, method: gv.Method) -> 
 
 
 @pytest.mark.slow  # the engine itself is tried on Ray in runtime/test_engine.py
-@pytest.mark.xdist_group("ray")
 def test_games_on_ray_end_alike(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")

@@ -339,7 +339,6 @@ def test_on_the_command_line(patterns: tuple[str, str], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("ray")
 def test_on_the_command_line_of_a_cluster(
     patterns: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,7 +361,6 @@ class Dying(Ray):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("ray")
 def test_a_cluster_agrees_bit_for_bit_even_when_workers_are_lost(
     patterns: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,6 @@ def test_what_workers_get_lies_in_no_file(tmp_path: Path, monkeypatch: pytest.Mo
 class TestRay:
     """A cluster of our own is closed to others."""
 
-    @pytest.mark.xdist_group("ray")
     def test_it_agrees_bit_for_bit_even_when_a_worker_is_lost(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -176,7 +176,6 @@ def test_two_workers_give_the_records_of_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # the engine itself is tried on Ray in runtime/test_engine.py
-@pytest.mark.xdist_group("ray")
 def test_ray_gives_the_records_of_one_process(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="needs graphveil[ray]")
     spec = make({"name": "dpsgd", "params": {"steps": 5}}, {"label": "tuned", **TUNED}, seeds=[0, 1])

@@ -29,8 +29,6 @@ from graphveil_lab.court.case import Case
 from graphveil_lab.court.stream_case import Lifetime
 from graphveil_lab.report.court import court_page
 
-pytestmark = pytest.mark.xdist_group("court")  # held once, not once in every process
-
 NEARLY_ATTAINED = (
     "drw-features",
     *(

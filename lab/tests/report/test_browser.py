@@ -25,7 +25,6 @@ from selenium.webdriver.support.ui import Select  # noqa: E402
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 pytestmark = [
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(
         BROWSER is None or DRIVER is None,
         reason="no browser: install Debian's packages chromium and chromium-driver",

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from communities import communities
 from graphveil import methods
-from graphveil.auditing.attacks.membership import AttackContext, answers
+from graphveil.auditing.attacks.parts.membership import AttackContext, answers
 from graphveil.auditing.game import Target
 from graphveil.data.graph import Graph
 from graphveil.vocabulary import Unit

@@ -25,14 +25,12 @@ from typer.testing import CliRunner
 
 import graphveil as gv
 from docstrings import public_parts, reference, resolve
-from graphveil import plugins
 from graphveil.cli import app
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FRONT = [REPOSITORY / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
-METHODS = sorted(plugins.methods())
 
 
 def name_of(page: Path) -> str:

@@ -12,9 +12,8 @@ import torch
 import fuzz_graphs
 import graphveil as gv
 from fuzz_graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
-from graphveil import plugins
 from graphveil.errors import InvalidInput
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Unit
 
@@ -29,10 +28,10 @@ TELLING = [
 """Those on which most methods have failed, or nearly."""
 
 
-@pytest.mark.parametrize("name", plugins.methods())
+@pytest.mark.parametrize("name", METHODS.ours())
 def test_odd_graphs_end_in_a_release_or_in_words(name: str) -> None:
     """Two graphs for every method and unit, other ones for every method."""
-    kind = plugins.methods()[name]
+    kind = METHODS.ours()[name]
     for turn, unit in enumerate(sorted(kind.units)):
         for step in range(2):
             place = 3 * turn + step + len(name)
@@ -63,7 +62,7 @@ def test_all_cases_are_many_and_some_meet_every_method() -> None:
     cases = list(every())
     assert len(cases) >= 588
     assert {case.graph for case in cases} >= set(GRAPHS)
-    assert {case.method.name() for case in some(588, 0)} == set(plugins.methods())
+    assert {case.method.name() for case in some(588, 0)} == set(METHODS.ours())
     assert [str(case) for case in some(9, 3)] == [str(case) for case in some(9, 3)]
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,22 +19,28 @@ from torch import Tensor
 
 import graphveil as gv
 from graphveil import planning, plugins
+from graphveil.auditing.game import ATTACKS
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Tampered
+from graphveil.mechanisms.described import rebuild_curve, rebuild_mechanism
 from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.mechanisms.geometric_count import Tally
 from graphveil.mechanisms.poisson import Poisson, PoissonCurve
 from graphveil.mechanisms.unprotected import Exposed
-from graphveil.methods.method import Method
+from graphveil.methods import FLAGSHIPS, flagship
+from graphveil.methods.described import rebuild_method, source_of
+from graphveil.methods.method import METHODS, Method
 from graphveil.nn.clipping import ExampleGradients, Vectors
+from graphveil.nn.own_network import NETWORKS
 from graphveil.nn.subgraph import SubgraphGradients
+from graphveil.plugins import Parts
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Curve, Mechanism, Plan, Reading, State, Step, Unit
 
 Install = Callable[..., Path]
 
-METHODS = "[graphveil.methods]\n"
+ENTRIES = "[graphveil.methods]\n"
 
 METHOD = '''
 from dataclasses import dataclass
@@ -104,58 +111,82 @@ class TestNamed:
 
     def test_a_method_must_be_one(self) -> None:
         with pytest.raises(InvalidInput, match=r"'graphveil.vocabulary:Unit' is no method.*derived from Method"):
-            plugins.method("graphveil.vocabulary:Unit")
+            METHODS.find("graphveil.vocabulary:Unit")
         with pytest.raises(InvalidInput, match="is no method"):
-            plugins.method("graphveil.methods.edge.parts.edge_method:EdgeMethod")
+            METHODS.find("graphveil.methods.edge.parts.edge_method:EdgeMethod")
+
+
+class TestOurs:
+    def test_a_method_is_found_without_importing_the_others(self) -> None:
+        script = (
+            "import sys; from graphveil.methods.method import METHODS; METHODS.find('hearsay')\n"
+            "print([name for name in METHODS.modules if METHODS.modules[name] in sys.modules])"
+        )
+        assert ran(script, path=Path()).stdout.strip() == "['hearsay']"
+
+    @pytest.mark.parametrize("parts", [METHODS, ATTACKS], ids=["methods", "attacks"])
+    def test_every_file_holds_the_part_of_its_name(self, parts: Parts[Any]) -> None:
+        for name, kind in parts.ours().items():
+            assert kind.name() == name
+            assert parts.by_class(kind.__name__) is kind
+        assert set(parts.ours().values()) == set(plugins.classes(parts.package, parts.base).values())
+
+    def test_flagships_protect_the_units_that_they_are_taken_for(self) -> None:
+        assert set(FLAGSHIPS) == set(Unit)
+        assert all(unit in flagship(unit).units for unit in Unit)
+
+    def test_a_word_in_another_case_is_no_class(self) -> None:
+        assert METHODS.by_class("gap") is None
+        assert METHODS.by_class("Gap") is gv.methods.Gap
 
 
 class TestRegistered:
     def test_a_method_is_found_by_name_and_says_whose_it_is(self, install: Install) -> None:
         install(
             "theirs",
-            METHODS + "stranger = their_method:Stranger\n",
+            ENTRIES + "stranger = their_method:Stranger\n",
             their_method=METHOD.format(kind="Stranger"),
         )
-        assert "stranger" not in plugins.methods()
-        kind = plugins.method("Stranger")
+        assert "stranger" not in METHODS.ours()
+        kind = METHODS.find("Stranger")
         assert kind.__module__ == "their_method"
-        assert plugins.source_of(kind) == "their_method:Stranger of theirs 1.2"
+        assert source_of(kind) == "their_method:Stranger of theirs 1.2"
         assert not plugins.is_ours(kind)
         assert plugins.is_ours(gv.methods.Gap)
 
     def test_no_plugin_shadows_one_of_ours(self, install: Install) -> None:
-        install("theirs", METHODS + "gap = their_method:Gap\n", their_method=METHOD.format(kind="Gap"))
-        assert plugins.method("gap") is gv.methods.Gap
-        [refused] = plugins.others(plugins.METHODS, plugins.methods()).values()
+        install("theirs", ENTRIES + "gap = their_method:Gap\n", their_method=METHOD.format(kind="Gap"))
+        assert METHODS.find("gap") is gv.methods.Gap
+        [refused] = METHODS.others().values()
         assert "has the name of one that is built in" in str(refused)
         with pytest.raises(InvalidInput, match="called 'gap' as one that is built in"):
-            plugins.method("their_method:Gap")
+            METHODS.find("their_method:Gap")
 
     def test_two_that_register_one_name(self, install: Install) -> None:
-        install("first", METHODS + "twin = one:Twin\n")
-        install("second", METHODS + "twin = two:Twin\n")
+        install("first", ENTRIES + "twin = one:Twin\n")
+        install("second", ENTRIES + "twin = two:Twin\n")
         with pytest.raises(InvalidInput, match=r"registered by first 1\.2 and by second 1\.2"):
-            plugins.method("twin")
+            METHODS.find("twin")
 
     def test_one_that_breaks_is_named_and_breaks_nothing_else(self, install: Install) -> None:
-        install("broken", METHODS + "sad = sadness:Sad\n", sadness="raise RuntimeError('out of order')")
+        install("broken", ENTRIES + "sad = sadness:Sad\n", sadness="raise RuntimeError('out of order')")
         with pytest.raises(InvalidInput, match=r"'sad' of broken 1\.2: 'sadness:Sad' does not load: RuntimeError: out"):
-            plugins.method("sad")
-        assert plugins.method("gap") is gv.methods.Gap
+            METHODS.find("sad")
+        assert METHODS.find("gap") is gv.methods.Gap
 
     def test_the_name_is_the_class_s_own(self, install: Install) -> None:
         install(
             "theirs",
-            METHODS + "other = their_method:Stranger\n",
+            ENTRIES + "other = their_method:Stranger\n",
             their_method=METHOD.format(kind="Stranger"),
         )
         with pytest.raises(InvalidInput, match="registered as 'other' and called 'stranger'"):
-            plugins.method("other")
+            METHODS.find("other")
 
     def test_an_attack(self, install: Install, graph: gv.Graph) -> None:
         text = "from graphveil.auditing.attacks.canary_edge import CanaryEdge\nclass Poke(CanaryEdge):\n    pass\n"
         install("theirs", "[graphveil.attacks]\npoke = poke:Poke\n", poke=text)
-        assert plugins.attack("poke").__module__ == "poke"
+        assert ATTACKS.find("poke").__module__ == "poke"
         found = gv.audit(Outsider(), graph, epsilon=1, delta=1e-5, unit="edge", runs=8, attack="poke")
         assert found.attack.startswith("poke on")
 
@@ -183,11 +214,11 @@ class TestFiles:
         install("theirs", "", lurking="raise SystemExit('imported')")
         for kind in ("lurking:Lurk", "lurking.Lurk", "Lurk"):
             with pytest.raises(Tampered, match="unknown method"):
-                plugins.rebuild_method({"kind": kind})
+                rebuild_method({"kind": kind})
             with pytest.raises(Tampered, match="unknown part"):
-                plugins.rebuild_curve({"kind": kind})
+                rebuild_curve({"kind": kind})
         with pytest.raises(InvalidInput, match=r"a file imports nothing.*--method lurking:Lurk"):
-            plugins.written_method("lurking:Lurk")
+            METHODS.written("lurking:Lurk")
         spec = tmp_path / "s.toml"
         spec.write_text(
             'title = "t"\ndatasets = ["chain-s"]\nunit = "edge"\ndelta = 1e-5\nepsilons = [1]\nseeds = [0]\n'
@@ -200,7 +231,7 @@ class TestFiles:
         assert "lurking" not in sys.modules
 
     def test_a_release_of_a_registered_method_is_read_back(self, install: Install, tmp_path: Path) -> None:
-        home = install("theirs", METHODS + "lone = lone_method:Lone\n", lone_method=METHOD.format(kind="Lone"))
+        home = install("theirs", ENTRIES + "lone = lone_method:Lone\n", lone_method=METHOD.format(kind="Lone"))
         release = gv.train(gv.datasets.load("chain-s"), "lone", epsilon=1, delta=1e-5, unit="edge", seed=0)
         release.save(tmp_path / "release")
         script = "import sys, graphveil as gv; gv.load(sys.argv[1]); print('lone_method' in sys.modules)"
@@ -219,12 +250,12 @@ class TestFiles:
         install(
             "theirs", "[graphveil.mechanisms]\nmine = their_law:Mine\nminecurve = their_law:MineCurve\n", their_law=text
         )
-        made = plugins.rebuild_mechanism({"kind": "Mine", "std": 2.0, "clip": 1.0})
+        made = rebuild_mechanism({"kind": "Mine", "std": 2.0, "clip": 1.0})
         assert type(made).__module__ == "their_law"
         inside = {"kind": "PoissonCurve", "base": {"kind": "MineCurve", "mu": 1.0}, "rate": 0.5}
-        assert plugins.rebuild_curve(inside).base.kind() == "MineCurve"
+        assert rebuild_curve(inside).base.kind() == "MineCurve"
         # Ours stay ours, whatever else is registered.
-        assert type(plugins.rebuild_mechanism({"kind": "Gaussian", "std": 2.0, "clip": 1.0})) is Gaussian
+        assert type(rebuild_mechanism({"kind": "Gaussian", "std": 2.0, "clip": 1.0})) is Gaussian
 
 
 def ran(script: str, *words: str, path: Path) -> subprocess.CompletedProcess[str]:
@@ -339,10 +370,10 @@ class TestClaimsOfOthers:
         with pytest.raises(InvalidInput, match=r"step 'sum' charges epsilon .* costs .* at least"):
             gv.train(graph, Modest(), noise=5.0, delta=1e-5, unit="edge", seed=0)
 
-    @pytest.mark.parametrize("name", sorted(set(plugins.methods()) - {"best", "caribou"}))
+    @pytest.mark.parametrize("name", sorted(set(METHODS.ours()) - {"best", "caribou"}))
     def test_no_sound_plan_of_ours_would_be_refused_by_that(self, name: str) -> None:
         """The least that a mechanism can cost is below every proven claim."""
-        kind, public = plugins.method(name), Public.blank(300, 10, 4, True)
+        kind, public = METHODS.find(name), Public.blank(300, 10, 4, True)
         for unit in kind.units:
             plan = kind.specimens()[0].plan(public, Adjacency.of(unit), Reading.SOUND, 3.0)
             planning._require_charged(plan, 1e-5)
@@ -401,10 +432,10 @@ def test_what_lies_in_the_current_folder_was_not_installed(tmp_path: Path, monke
     (told / "METADATA").write_text("Name: evil\nVersion: 1.0\n")
     (told / "entry_points.txt").write_text("[graphveil.networks]\nnet = evil:Net\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert any(one.reference == "evil:Net" for one in plugins.registered(plugins.NETWORKS))
+    assert any(one.reference == "evil:Net" for one in plugins.registered(NETWORKS))
     monkeypatch.chdir(tmp_path)
     plugins._registered.cache_clear()
-    assert not any(one.reference == "evil:Net" for one in plugins.registered(plugins.NETWORKS))
+    assert not any(one.reference == "evil:Net" for one in plugins.registered(NETWORKS))
     plugins._registered.cache_clear()
 
 

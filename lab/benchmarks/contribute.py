@@ -16,7 +16,7 @@ from pathlib import Path
 
 import method_tables
 import pictures
-from graphveil import plugins
+from graphveil.methods.method import METHODS
 from graphveil_lab.bench.table import lined
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ def card(name: str, page: str) -> Card:
 
 def cards(pages: Path) -> dict[str, Card]:
     """The cards of all methods, by name; each must have a page in the folder `pages`."""
-    known = sorted(plugins.methods())
+    known = sorted(METHODS.ours())
     if missing := [name for name in known if not (pages / f"{name}.md").exists()]:
         raise SystemExit(f"write docs/methods/{missing[0]}.md: docs/extend.md says what a proof page needs")
     return {name: card(name, (pages / f"{name}.md").read_text(encoding="utf-8")) for name in known}

@@ -19,7 +19,7 @@ import numba
 import torch
 
 import graphveil as gv
-from graphveil.plugins import flagship
+from graphveil.methods import flagship
 from graphveil.vocabulary import Unit
 
 

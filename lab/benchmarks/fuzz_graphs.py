@@ -33,11 +33,11 @@ import numpy as np
 import torch
 
 import graphveil as gv
-from graphveil import plugins, run
+from graphveil import run
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError, InvalidInput
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.runtime.progress import quiet, track
 from graphveil.vocabulary import Unit
 
@@ -275,7 +275,7 @@ def noises(kind: type[Method]) -> list[dict[str, float]]:
 
 def every() -> Iterator[Case]:
     """Every pair of a graph and a small method under every unit it may be asked about, with noise by turns."""
-    for number, (kind, unit) in enumerate(product(plugins.methods().values(), Unit)):
+    for number, (kind, unit) in enumerate(product(METHODS.ours().values(), Unit)):
         # One that is not supported is refused whatever the graph is.
         names = graphs_for(kind) if unit in kind.units else graphs_for(kind)[:1]
         for turn, (name, method) in enumerate(product(names, small(kind))):
@@ -285,7 +285,7 @@ def every() -> Iterator[Case]:
 def some(count: int, seed: int) -> list[Case]:
     """Cases at random: every method and unit that goes with it as often, graphs and noise as they come."""
     rng = np.random.default_rng(seed)
-    pairs = [(kind, unit) for kind in plugins.methods().values() for unit in Unit if unit in kind.units]
+    pairs = [(kind, unit) for kind in METHODS.ours().values() for unit in Unit if unit in kind.units]
     found = []
     for turn in range(count):
         kind, unit = pairs[turn % len(pairs)]

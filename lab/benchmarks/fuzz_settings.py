@@ -31,12 +31,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from graphveil import plugins
 from graphveil.checks import require_delta
 from graphveil.data.sealing import Public
 from graphveil.errors import GraphveilError
 from graphveil.methods import Best, Gap
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Terms, planned
 from graphveil.vocabulary import Reading, Unit
 
@@ -90,7 +89,7 @@ class Question:
 
 
 def _made(name: str, settings: dict[str, Any]) -> Method:
-    kind = plugins.method(name)
+    kind = METHODS.find(name)
     if kind is Best:
         return Best((Gap(**settings), Gap(hops=2)))
     made: Method = kind(**settings)
@@ -100,7 +99,7 @@ def _made(name: str, settings: dict[str, Any]) -> Method:
 def grid(names: list[str]) -> Iterator[Question]:
     """Every private method, unit and reading at every epsilon or noise, and every delta."""
     for name in names:
-        for unit in sorted(plugins.method(name).units):
+        for unit in sorted(METHODS.find(name).units):
             for reading in Reading:
                 for delta in DELTAS:
                     for epsilon in EPSILONS:
@@ -112,12 +111,12 @@ def grid(names: list[str]) -> Iterator[Question]:
 def drawn(count: int, seed: int) -> Iterator[Question]:
     """`count` random questions, of which about a third are absurd."""
     rng = random.Random(seed)
-    names = sorted(plugins.methods())
+    names = sorted(METHODS.ours())
     for _ in range(count):
         name = rng.choice(names)
         unit, reading = rng.choice(list(Unit)), rng.choice(list(Reading))
         if rng.random() < 0.8:
-            unit = rng.choice(sorted(plugins.method(name).units))
+            unit = rng.choice(sorted(METHODS.find(name).units))
         given = {"delta": _number(rng, DELTAS, 0.999), "nodes": rng.choice(NODES), "settings": {}}
         given |= {"epsilon": _number(rng, EPSILONS)} if rng.random() < 0.6 else {"noise": _number(rng, NOISES)}
         kind = rng.random()
@@ -140,7 +139,7 @@ def _number(rng: random.Random, near: tuple[float, ...], most: float = math.inf)
 
 def _settings(rng: random.Random, name: str) -> dict[str, Any]:
     """One or two settings of the method, each extreme or a random multiple of its default."""
-    known = {item.name: item.default for item in fields(Gap if name == "best" else plugins.method(name))}
+    known = {item.name: item.default for item in fields(Gap if name == "best" else METHODS.find(name))}
     chosen = rng.sample(sorted(known), min(len(known), rng.randint(1, 2)))
     return {item: _setting(rng, known[item]) for item in chosen}
 
@@ -208,7 +207,7 @@ def _resident(process: int) -> float:
 
 def private() -> list[str]:
     """Methods that protect something at their defaults."""
-    return sorted(set(plugins.methods()) - {"gcn", "gin", "sage"})
+    return sorted(set(METHODS.ours()) - {"gcn", "gin", "sage"})
 
 
 def main() -> None:

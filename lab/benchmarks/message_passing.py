@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.edge.parts.edge_method import messages
+from graphveil.methods.method import METHODS
 from graphveil.nn.features import unit_rows
 from graphveil.privacy.noise import Secure
 from graphveil.privacy.session import Session
@@ -125,7 +125,7 @@ def train(method: str, name: str) -> dict[str, Any]:
     """One method on a stored graph, end to end, in this process."""
     graph = gv.datasets.load(name, split="random", seed=0)
     peak, begin = Peak(), time.perf_counter()
-    release = gv.train(graph, plugins.method(method)(), epsilon=4.0, delta=1e-8, unit="edge")
+    release = gv.train(graph, METHODS.find(method)(), epsilon=4.0, delta=1e-8, unit="edge")
     trained = time.perf_counter() - begin
     test = release.evaluate("test")["accuracy"]
     return {

@@ -43,7 +43,7 @@ from edge_attacks import fill, line, share_of
 from graphveil.auditing.attacks.asked_nodes import AskedNodes
 from graphveil.auditing.attacks.gmia import Gmia
 from graphveil.auditing.attacks.lira import Lira
-from graphveil.auditing.attacks.membership import NodeInference, answers
+from graphveil.auditing.attacks.parts.membership import NodeInference, answers
 from graphveil.auditing.attacks.private_nodes import PrivateNodes
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target

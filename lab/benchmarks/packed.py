@@ -28,7 +28,8 @@ import torch
 import graphveil as gv
 from graphveil.data.datasets.synthetic import NOISE, social
 from graphveil.data.packed import map_array, open_packed, pack
-from graphveil.plugins import method as method_named
+from graphveil.methods import FLAGSHIPS
+from graphveil.methods.method import METHODS
 
 BATCH = 4096
 ROWS = 50_000
@@ -83,8 +84,14 @@ def measure(folder: Path, name: str, unit: str | None, steps: int, layers: int, 
         )
         release = gv.train(graph, method, noise=1.0, unit="node")
     else:
-        kind = method_named(name)
-        release = gv.train(graph, kind(), epsilon=2, unit=unit or min(kind.leads or kind.units), seed=0)
+        kind = METHODS.find(name)
+        release = gv.train(
+            graph,
+            kind(),
+            epsilon=2,
+            unit=unit or min([unit for unit, name in FLAGSHIPS.items() if name == kind.name()] or kind.units),
+            seed=0,
+        )
     note("training")
     told |= {"test": release.evaluate("test")["accuracy"]}
     note("scoring")

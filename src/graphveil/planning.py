@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from graphveil import plugins
 from graphveil.checks import is_number, parse, require_delta, require_positive, require_printable
 from graphveil.codec import Serializable, plain
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Tampered, Unsupported
+from graphveil.mechanisms.described import rebuild_plan
+from graphveil.methods.described import foreign, source_of
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
 from graphveil.runtime.distributed import agreed
@@ -82,11 +83,11 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
     plan = plan_of(method, public, adjacency, reading, noise)
     _require_tellable(plan, sound)
-    foreign = plugins.foreign((method, *_parts(plan), *_parts(sound)))
-    if foreign:
+    strange = foreign((method, *_parts(plan), *_parts(sound)))
+    if strange:
         _require_readable(plan)
         _require_charged(sound or plan, delta)
-    return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(plugins.source_of, foreign)))
+    return Planned(method, public, sealed, plan, sound, noise, delta, ", ".join(map(source_of, strange)))
 
 
 def plan_of(method: Method, public: Public, adjacency: Adjacency, reading: Reading, noise: float) -> Plan:
@@ -134,7 +135,7 @@ def _parts(plan: Plan | None) -> list[Serializable]:
 def _require_readable(plan: Plan) -> None:
     """The plan comes back from a file: a release that nobody can load must not be paid for."""
     try:
-        same = plugins.rebuild_plan(plain(plan.describe())) == plan
+        same = rebuild_plan(plain(plan.describe())) == plan
     except Tampered as error:
         raise InvalidInput(f"no file could hold this plan, {error}; register it as a graphveil.mechanisms") from None
     if not same:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.codec import plain
 from graphveil.data.graph import Graph
@@ -23,8 +22,10 @@ from graphveil.data.schema import listed
 from graphveil.data.tensors import is_pyg
 from graphveil.data.transfer import to_host
 from graphveil.errors import GraphveilError, InvalidInput, Tampered, Unsupported
+from graphveil.mechanisms.described import rebuild_plan
+from graphveil.methods import flagship
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Planned, Terms, planned
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.noise import Secure, Seeded, Stream, common
@@ -203,7 +204,7 @@ def release_graph(
     """The perturbed graph of `method` itself, for use in any tool: no network is trained. Options as in `train`."""
     _require_kinds(graph, method, ledger)
     if not isinstance(method, ReleasedGraph):
-        known = sorted(name for name, kind in plugins.methods().items() if issubclass(kind, ReleasedGraph))
+        known = sorted(name for name, kind in METHODS.ours().items() if issubclass(kind, ReleasedGraph))
         raise Unsupported(f"{method.name()} releases no graph; these methods do: {', '.join(known)}")
     method.require_graph()
     terms = Terms(unit, epsilon, noise, delta, reading)
@@ -383,7 +384,7 @@ def _kept(state: State) -> State:
 
 def _as_read(made: Planned) -> Plan:
     """The plan; for a method that is not ours as a file would give it back, with nothing put into its parts beside."""
-    return plugins.rebuild_plan(plain(made.plan.describe())) if made.others else made.plan
+    return rebuild_plan(plain(made.plan.describe())) if made.others else made.plan
 
 
 def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:
@@ -478,8 +479,8 @@ def _released(method: Method, state: State, certificate: Certificate, graph: Gra
 def _method_of(given: Method | str | None, unit: Unit | str) -> Method:
     """A method, the one of that name with its defaults, or the flagship of the unit."""
     if given is None:
-        given = plugins.flagship(parse(Unit, unit, "unit"))()
-    made: Method = plugins.method(given)() if isinstance(given, str) else given
+        given = flagship(parse(Unit, unit, "unit"))()
+    made: Method = METHODS.find(given)() if isinstance(given, str) else given
     return made
 
 

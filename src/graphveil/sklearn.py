@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.data.graph import Graph
 from graphveil.data.identity import digest
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.methods.method import Method, PredictionReads
+from graphveil.methods import flagship
+from graphveil.methods.method import METHODS, Method, PredictionReads
 from graphveil.methods.node.dpsgd import DpSgd
 from graphveil.methods.node.whisper import Whisper
 from graphveil.privacy.ledger import Ledger
@@ -183,7 +183,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         unit = parse(Unit, self.unit, "unit")
         if self.method is None and unit is Unit.NODE:
             return DpSgd()
-        made: Method = (plugins.flagship(unit) if self.method is None else plugins.method(self.method))()
+        made: Method = (flagship(unit) if self.method is None else METHODS.find(self.method))()
         return made
 
     def _adjacency(self) -> Adjacency:

@@ -372,7 +372,7 @@ class Plan:
             raise InvalidInput(f"step names must be unique, got {names}")
 
     def describe(self) -> dict[str, Any]:
-        """Plain values for JSON; `plugins.rebuild_plan` inverts it."""
+        """Plain values for JSON; `mechanisms.described.rebuild_plan` inverts it."""
         return {
             "adjacency": asdict(self.adjacency),
             "reading": self.reading.value,

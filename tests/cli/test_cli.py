@@ -16,9 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil import cli, plugins
+from graphveil import cli
 from graphveil.cli import app
 from graphveil.cli.options import known_methods
+from graphveil.methods.method import METHODS
 from graphveil.methods.settings import settings
 
 COMMANDS = (
@@ -399,7 +400,7 @@ def test_no_hyper_parameter_hides_behind_an_option() -> None:
         "every_id_present",
         "population_degrees",
     }
-    for kind in plugins.methods().values():
+    for kind in METHODS.ours().values():
         assert not options & {item.name for item in fields(kind)}
 
 
@@ -575,10 +576,10 @@ def test_nothing_printed_counts_records(tables: tuple[str, str], tmp_path: Path)
     assert any("9 training nodes" in line for line in printed[0])
 
 
-@pytest.mark.parametrize("name", sorted(plugins.methods()))
+@pytest.mark.parametrize("name", sorted(METHODS.ours()))
 def test_methods_say_what_every_setting_means(name: str) -> None:
     shown = run("methods", name).stdout
-    for one in settings(plugins.method(name)):
+    for one in settings(METHODS.find(name)):
         if one.default is not MISSING:
             assert one.meaning, one.name
             (line,) = (line for line in shown.splitlines() if line.startswith(f"--{one.name.replace('_', '-')} "))
@@ -626,7 +627,7 @@ def test_a_shell_completes_commands_methods_and_units(typed: str, offered: set[s
 
 
 def test_every_method_is_offered() -> None:
-    assert set(known_methods()) == set(plugins.methods())
+    assert set(known_methods()) == set(METHODS.ours())
 
 
 def test_extend_goes_on_with_a_graph_that_has_grown(tables: tuple[str, str], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from neighbours import Sketch
 from test_methods import with_other_private_parts
 
 import graphveil as gv
-from graphveil import plugins
+from graphveil import methods
 from graphveil.data.graph import Graph
 from graphveil.errors import PrivateAccess
 from graphveil.methods.method import Method
@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {"epsilons": [1.0], "seeds": 1, "limit": 24}
 
 
 def flagship(unit: Unit) -> Method:
-    return plugins.flagship(unit).specimens()[0]
+    return methods.flagship(unit).specimens()[0]
 
 
 def sketch(adjacency: Adjacency) -> Sketch:

@@ -10,12 +10,11 @@ import torch
 from neighbours import Sketch, adjacencies
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.datasets.planted import planted
 from graphveil.data.sealing import Public
 from graphveil.errors import Unsupported
 from graphveil.mechanisms.geometric_count import Tally, geometric
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.nn.aggregate import neighbour_counts, neighbour_sum
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.runtime.compute import Compute
@@ -36,7 +35,7 @@ def planned(method: Method, adjacency: Adjacency) -> bool:
 
 CASES = [
     pytest.param(one, adjacency, id=f"{number}-{one.name()}-{adjacency.unit}-{adjacency.undirected}")
-    for number, one in enumerate(one for kind in plugins.methods().values() for one in kind.specimens())
+    for number, one in enumerate(one for kind in METHODS.ours().values() for one in kind.specimens())
     for adjacency in adjacencies(one.units)
     if planned(one, adjacency)
 ]

@@ -17,11 +17,11 @@ from neighbours import Sketch, adjacencies
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.errors import InvalidInput, Unsupported
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.edge.parts import edge_method
-from graphveil.methods.method import Method, PredictionReads
+from graphveil.methods.method import METHODS, Method, PredictionReads
 from graphveil.methods.settings import Setting, settings
 from graphveil.nn.fit import Recipe
 from graphveil.privacy.noise import Seeded
@@ -155,7 +155,7 @@ def _short_heads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("undirected", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in plugins.methods().items()])
+@pytest.mark.parametrize("kind", [pytest.param(kind, id=name) for name, kind in METHODS.ours().items()])
 def test_no_knob_is_silent(kind: type[Method], undirected: bool) -> None:
     found = {f"{bench.method} under {bench.adjacency}": bench.silent() for bench in benches(kind, undirected)}
     assert not [f"{where}: {', '.join(names)}" for where, names in found.items() if names]
@@ -166,4 +166,4 @@ def test_what_earlier_versions_did_not_refuse_is_read_from_files() -> None:
     silent = {**gv.methods.Hearsay().describe(), "degree": 0.5}
     with pytest.raises(InvalidInput, match="changes nothing"):
         gv.methods.Hearsay(degree=0.5)
-    assert plugins.rebuild_method(silent).describe() == silent
+    assert rebuild_method(silent).describe() == silent

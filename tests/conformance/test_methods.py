@@ -24,8 +24,9 @@ from graphveil.data.sealing import OUTSIDE_UNPROTECTED, PUBLIC_DEGREES, Public, 
 from graphveil.errors import PrivateAccess, Unsupported
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.method import Method, PredictionReads
+from graphveil.methods.method import METHODS, Method, PredictionReads
 from graphveil.nn import rows
+from graphveil.nn.own_network import NETWORKS
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -42,7 +43,7 @@ OWN: list[Method] = [
     gv.methods.Hearsay(network=gv.OwnNetwork.of(own_modules.RowsOnly), folds=2, hidden=4, hops=2),
 ]
 """Methods with a module of somebody's own."""
-SPECIMENS: list[Method] = [one for kind in plugins.methods().values() for one in kind.specimens()] + OWN
+SPECIMENS: list[Method] = [one for kind in METHODS.ours().values() for one in kind.specimens()] + OWN
 
 
 def refusal(method: Method, adjacency: Adjacency) -> str:
@@ -77,16 +78,16 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]
     entries = [plugins.Registered(name.partition(":")[2], name, "tests 0") for name in known]
     before = plugins.registered
-    monkeypatch.setattr(plugins, "registered", lambda group: entries if group == plugins.NETWORKS else before(group))
+    monkeypatch.setattr(plugins, "registered", lambda group: entries if group == NETWORKS else before(group))
 
 
 def test_methods_are_found() -> None:
-    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= set(plugins.methods())
+    assert {"gap", "mlp", "dpsgd", "gcn", "sage", "gin"} <= set(METHODS.ours())
 
 
 def test_refusals_explain_themselves() -> None:
     """A method may refuse some settings of a unit it supports, but never all of them, and never silently."""
-    for kind in plugins.methods().values():
+    for kind in METHODS.ours().values():
         for adjacency in adjacencies(kind.units):
             reasons = [refusal(method, adjacency) for method in kind.specimens()]
             assert not all(reasons), f"{kind.__name__} claims {adjacency.unit} but refuses it"
@@ -402,7 +403,7 @@ def test_tripwire_in_blocks(method: Method, adjacency: Adjacency) -> None:
 SUMS = [
     pytest.param(one, id=str(one), marks=[pytest.mark.slow] * (number > 0))
     for name in ("gap", "progap", "dpdgc")
-    for number, one in enumerate(plugins.method(name).specimens())
+    for number, one in enumerate(METHODS.find(name).specimens())
 ]
 
 

@@ -12,11 +12,11 @@ from neighbours import adjacencies, telling
 from test_methods import moves
 from torch import Tensor
 
-from graphveil import plugins
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.contractive import Contractive
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
+from graphveil.methods.method import METHODS
 from graphveil.methods.node import ndp
 from graphveil.nn.aggregate import NeighbourSums, clip_factors, clip_rows, neighbour_sum
 from graphveil.nn.low_rank import Core, flat
@@ -122,7 +122,7 @@ DEFECTS: dict[str, tuple[str, str, Plant]] = {
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_telling_graphs_find_a_planted_defect(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, unit, plant = DEFECTS[defect]
-    method, adjacency = plugins.method(name).specimens()[0], Adjacency.of(unit)
+    method, adjacency = METHODS.find(name).specimens()[0], Adjacency.of(unit)
     assert max(moves(method, adjacency, Reading.SOUND, 0, 0)) <= 1 + 1e-6
     plant(monkeypatch)
     assert max(moves(method, adjacency, Reading.SOUND, 0, 0)) > 1.01

@@ -12,9 +12,9 @@ import pytest
 from scipy.integrate import quad
 
 import long_arithmetic
-from graphveil import plugins
 from graphveil.codec import Serializable
 from graphveil.errors import InvalidInput, Tampered
+from graphveil.mechanisms.described import curves, mechanisms, rebuild_curve, rebuild_mechanism
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSizeCurve
 from graphveil.mechanisms.gaussian import GaussianCurve
@@ -29,9 +29,9 @@ from graphveil.privacy import accounting
 from graphveil.vocabulary import Curve
 from plans import plan_of
 
-CURVES = [one for kind in plugins.curves().values() for one in kind.specimens()]
+CURVES = [one for kind in curves().values() for one in kind.specimens()]
 FINITE = [curve for curve in CURVES if not curve.infinite]
-ALL_PARTS: list[Serializable] = [*CURVES, *(one for kind in plugins.mechanisms().values() for one in kind.specimens())]
+ALL_PARTS: list[Serializable] = [*CURVES, *(one for kind in mechanisms().values() for one in kind.specimens())]
 EXTREME = [
     PoissonCurve(GaussianCurve(30.0), 0.3),
     PoissonCurve(GaussianCurve(1e-4), 1e-6),
@@ -100,7 +100,7 @@ def test_rare_lies_keep_their_digits(epsilon: float, categories: int) -> None:
 
 def test_the_foundation_is_found() -> None:
     known = {"GaussianCurve", "LaplaceCurve", "PureCurve", "PoissonCurve", "FixedSizeCurve", "ExposedCurve"}
-    assert known <= set(plugins.curves())
+    assert known <= set(curves())
 
 
 @pytest.mark.parametrize("curve", [*FINITE, *EXTREME], ids=str)
@@ -239,7 +239,7 @@ def test_exact_gaussians_say_the_same_in_all_languages() -> None:
 @pytest.mark.parametrize("part", ALL_PARTS, ids=str)
 def test_parts_survive_json(part: Serializable) -> None:
     text = json.dumps(part.describe())
-    rebuild = plugins.rebuild_curve if isinstance(part, Curve) else plugins.rebuild_mechanism
+    rebuild = rebuild_curve if isinstance(part, Curve) else rebuild_mechanism
     assert rebuild(json.loads(text)) == part
 
 
@@ -261,7 +261,7 @@ def test_parts_survive_json(part: Serializable) -> None:
 )
 def test_nonsense_is_refused(described: object) -> None:
     with pytest.raises(Tampered):
-        plugins.rebuild_curve(described)
+        rebuild_curve(described)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import pytest
 import torch
 from scipy.special import expit
 
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive
+from graphveil.mechanisms.described import mechanisms
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
@@ -216,4 +216,4 @@ def test_kept_nodes_of_subgraphs_are_told() -> None:
 
 def test_every_mechanism_can_be_audited() -> None:
     known = {type(act) for act, _, _ in EXACT + ROUGH} | {HeterPoissonSampling}
-    assert set(plugins.mechanisms().values()) == known
+    assert set(mechanisms().values()) == known

@@ -21,12 +21,12 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive
+from graphveil.mechanisms.described import mechanisms
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
 from graphveil.mechanisms.gaussian import Gaussian
@@ -52,7 +52,7 @@ some = pytest.mark.parametrize(
     "runs", [pytest.param(3_000, id="quick"), pytest.param(8_000, id="long", marks=pytest.mark.slow)]
 )
 EPSILONS = (0.0, 0.3, 1.0)
-MECHANISMS = [one for kind in plugins.mechanisms().values() for one in kind.specimens()]
+MECHANISMS = [one for kind in mechanisms().values() for one in kind.specimens()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,12 +17,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.categorical import Answering
 from graphveil.mechanisms.community_assignment import Settling, Unsettled
 from graphveil.mechanisms.contractive import Contractive, convergence
+from graphveil.mechanisms.described import mechanisms
 from graphveil.mechanisms.dominating_pair import DominatingPair, PureCurve
 from graphveil.mechanisms.fixed_size import FixedSize, FixedSizeCurve
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges
@@ -519,13 +519,11 @@ OTHERS: list[Mechanism] = [
 
 
 def test_every_mechanism_has_a_law() -> None:
-    missing = sorted(name for name, kind in plugins.mechanisms().items() if kind not in LAWS)
+    missing = sorted(name for name, kind in mechanisms().items() if kind not in LAWS)
     assert not missing, f"say in LAWS what these ask of their source: {missing}"
 
 
-@pytest.mark.parametrize(
-    "act", [one for kind in plugins.mechanisms().values() for one in kind.specimens()] + OTHERS, ids=str
-)
+@pytest.mark.parametrize("act", [one for kind in mechanisms().values() for one in kind.specimens()] + OTHERS, ids=str)
 def test_a_mechanism_draws_what_its_claim_charges(act: Mechanism) -> None:
     LAWS[type(act)](act)
 

@@ -10,14 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.cli import app
 from graphveil.errors import Unsupported
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.sklearn import PrivateGraphClassifier
 from graphveil.vocabulary import Unit
 
-WEIGHTED = {name: kind for name, kind in plugins.methods().items() if "class_weight" in {f.name for f in fields(kind)}}
+WEIGHTED = {name: kind for name, kind in METHODS.ours().items() if "class_weight" in {f.name for f in fields(kind)}}
 
 
 def bank(seed: int, nodes: int = 2000) -> gv.Graph:
@@ -50,7 +49,7 @@ def test_frauds_are_found_and_ranks_stay_good(method: Method) -> None:
 
 def test_all_methods_that_protect_edges_alone_have_them() -> None:
     """Their labels are public. `best` chooses among methods that have their own."""
-    edges_only = {name for name, kind in plugins.methods().items() if kind.units == frozenset({Unit.EDGE})}
+    edges_only = {name for name, kind in METHODS.ours().items() if kind.units == frozenset({Unit.EDGE})}
     assert edges_only <= set(WEIGHTED)
 
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import pytest
 
-from graphveil import plugins
 from graphveil.errors import InvalidInput
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.methods.settings import Setting, settings
 
 
@@ -51,7 +50,7 @@ def test_settings_are_read_from_the_fields_and_inherited() -> None:
     )
 
 
-KINDS = [pytest.param(kind, id=name) for name, kind in plugins.methods().items()]
+KINDS = [pytest.param(kind, id=name) for name, kind in METHODS.ours().items()]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,15 +11,16 @@ from torch import Tensor, nn
 
 from graphveil import plugins
 from graphveil.errors import InvalidInput, Tampered
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.node.ndp import Ndp
-from graphveil.nn.own_network import OwnNetwork, inputs_of
+from graphveil.nn.own_network import OwnNetwork, inputs_of, registered_network
 from own_modules import Gat, Mixer, PooledGcn
 
 
 def test_name_and_settings_are_all_that_a_file_carries() -> None:
     own = OwnNetwork.of(PooledGcn, hidden=3)
     assert own.describe() == {"kind": "OwnNetwork", "name": "own_modules:PooledGcn", "settings": [["hidden", 3]]}
-    back = plugins.rebuild_method(Ndp(network=own).describe()).network
+    back = rebuild_method(Ndp(network=own).describe()).network
     assert back == own
     assert back.make is None
     with pytest.raises(InvalidInput, match="give the class"):
@@ -42,12 +43,12 @@ def test_name_and_settings_are_all_that_a_file_carries() -> None:
 def test_a_file_cannot_say_more(said: dict[str, Any]) -> None:
     described = Ndp().describe() | {"network": {"kind": "OwnNetwork", **said}}
     with pytest.raises(Tampered):
-        plugins.rebuild_method(described)
+        rebuild_method(described)
 
 
 def test_a_file_imports_nothing_that_it_merely_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins.importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
-    assert plugins.registered_network("antigravity:fly") is None
+    assert registered_network("antigravity:fly") is None
 
 
 def test_networks_are_classes_or_functions() -> None:

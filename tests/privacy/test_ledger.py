@@ -278,13 +278,13 @@ class TestAccounting:
     def test_equal_plans_are_read_back_once(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rebuild, texts = ledger_module.plugins.rebuild_plan, []
+        rebuild, texts = ledger_module.rebuild_plan, []
 
         def counted(described: dict[str, Any]) -> Plan:
             texts.append(json.dumps(described))
             return rebuild(described)
 
-        monkeypatch.setattr(ledger_module.plugins, "rebuild_plan", counted)
+        monkeypatch.setattr(ledger_module, "rebuild_plan", counted)
         for _ in range(3):
             ledger.reserve(graph, plan_of((GaussianCurve(0.03125), 1)))
             ledger.reserve(graph, plan_of((GaussianCurve(0.03), 1)))

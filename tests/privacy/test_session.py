@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, PrivateAccess, Unsupported
+from graphveil.mechanisms.described import mechanisms
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.geometric_count import Tally
 from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
@@ -285,9 +285,7 @@ ROTTEN: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-PROTECTING = [
-    one for kind in plugins.mechanisms().values() for one in kind.specimens() if not one.curve(charged(one)).infinite
-]
+PROTECTING = [one for kind in mechanisms().values() for one in kind.specimens() if not one.curve(charged(one)).infinite]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,11 +15,11 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Sealed
 from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
+from graphveil.methods.method import METHODS
 from graphveil.release.edges import ReleasedEdges
 from graphveil.vocabulary import Adjacency, Reading, Unit
 
@@ -46,7 +46,7 @@ def released(graph: Graph) -> ReleasedEdges:
 
 
 def graph_methods() -> list[ReleasedGraph]:
-    kinds = [kind for kind in plugins.methods().values() if issubclass(kind, ReleasedGraph)]
+    kinds = [kind for kind in METHODS.ours().values() if issubclass(kind, ReleasedGraph)]
     made = [method for kind in kinds for method in kind.specimens()]
     return [method for method in made if releases(method)]
 

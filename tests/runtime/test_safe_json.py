@@ -16,9 +16,10 @@ import pytest
 import torch
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.checks import escaped, require_printable
 from graphveil.errors import InvalidInput, Tampered, Unsupported
+from graphveil.mechanisms import described as described_plans
+from graphveil.mechanisms.described import curves, rebuild_plan
 from graphveil.mechanisms.gaussian import GaussianCurve
 from graphveil.mechanisms.heterpoisson import HeterPoissonCurve
 from graphveil.mechanisms.renyi import MomentsCurve
@@ -178,7 +179,7 @@ class TestForgeries:
             gv.load(folder)
         described["steps"][0][field] = words
         with pytest.raises(Tampered, match="printable"):
-            plugins.rebuild_plan(described)
+            rebuild_plan(described)
 
     @pytest.mark.parametrize(
         "change",
@@ -340,22 +341,22 @@ def plan_with(claim: dict[str, Any], times: Any = 1) -> dict[str, Any]:
 
 
 class TestPlans:
-    @pytest.mark.parametrize("kind", plugins.curves().values(), ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", curves().values(), ids=lambda kind: kind.__name__)
     def test_hostile_numbers_in_every_kind_of_curve(self, kind: type[Curve]) -> None:
         """Refused as `Tampered`, or taken as they are."""
         for described in hostile(kind):
             try:
-                plan = plugins.rebuild_plan(plan_with(described))
+                plan = rebuild_plan(plan_with(described))
             except Tampered:
                 continue
             assert json.dumps(plan.describe()) == json.dumps(plan_with(described))
 
-    @pytest.mark.parametrize("kind", plugins.curves().values(), ids=lambda kind: kind.__name__)
+    @pytest.mark.parametrize("kind", curves().values(), ids=lambda kind: kind.__name__)
     def test_a_certificate_of_one_is_refused_in_time(
         self, kind: type[Curve], release: gv.Release, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Many uses of extreme curves; the patience is shortened so that the test is."""
-        monkeypatch.setattr(plugins, "_MAX_TIMES", 10**5)
+        monkeypatch.setattr(described_plans, "_MAX_TIMES", 10**5)
         for described in [*hostile(kind)][:: 7 if kind is HeterPoissonCurve else 5]:
             body = release.certificate.describe() | {"plan": plan_with(described, 1000)}
             start = time.thread_time()
@@ -366,7 +367,7 @@ class TestPlans:
     @pytest.mark.parametrize("times", [10**7, 10**12, 10**18, 0, -1, 1.5, True, "1", None])
     def test_times(self, times: Any) -> None:
         with pytest.raises(Tampered):
-            plugins.rebuild_plan(plan_with(GaussianCurve(1.0).describe(), times))
+            rebuild_plan(plan_with(GaussianCurve(1.0).describe(), times))
 
     def test_depth_and_length(self) -> None:
         deep = GaussianCurve(1.0).describe()
@@ -376,7 +377,7 @@ class TestPlans:
         wide = {"kind": "RevealedMixture", "weights": [1.0] * 5000, "curves": [GaussianCurve(1.0).describe()] * 5000}
         for described in (deep, long, wide):
             with pytest.raises(Tampered, match=r"nested more than|a list of"):
-                plugins.rebuild_plan(plan_with(described))
+                rebuild_plan(plan_with(described))
 
     def test_charging_ends_in_time(self) -> None:
         steps = [

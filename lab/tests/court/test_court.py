@@ -20,6 +20,8 @@ from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput
 from graphveil.methods.edge.gap import Gap
+from graphveil.methods.method import METHODS
+from graphveil.plugins import Parts
 from graphveil.privacy import accounting
 from graphveil.runtime.engine import Local, one_thread, using
 from graphveil.vocabulary import UNLABELLED, Adjacency, Plan, Reading, Unit
@@ -62,7 +64,7 @@ def test_every_false_claim_is_refuted_above_what_it_claims(held: court.Court) ->
 
 def test_every_method_and_unit_with_a_finite_sound_claim_is_heard(held: court.Court) -> None:
     names = {ruling.name for ruling in held.rulings}
-    for kind in plugins.methods().values():
+    for kind in METHODS.ours().values():
         for unit in kind.units:
             plans = [_plan(method, unit) for method in kind.specimens()]
             if any(plan.steps and not any(step.claim.infinite for step in plan.steps) for plan in plans if plan):
@@ -184,7 +186,7 @@ class Boastful(Gap):
 
 
 def test_a_new_method_is_heard_without_being_listed_and_refuted_if_it_boasts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "methods", lambda: {"boastful": Boastful})
+    monkeypatch.setattr(Parts, "ours", lambda _: {"boastful": Boastful})
     case = next(each for each in court.cases() if each.name == "boastful-edge")
     assert isinstance(case, sound_cases.SoundClaim)
     (ruling,) = court.hold(only="boastful-edge-3").rulings

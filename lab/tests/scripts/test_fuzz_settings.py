@@ -10,11 +10,11 @@ import pytest
 
 import graphveil as gv
 from fuzz_settings import ABSURD, EXTREME, Question, drawn, grid, hear, private
-from graphveil import plugins
 from graphveil.checks import quoted
 from graphveil.data.sealing import Public
 from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.mechanisms.gaussian import Gaussian
+from graphveil.methods.method import METHODS
 from graphveil.planning import Terms, planned
 from graphveil.privacy import accounting
 from graphveil.vocabulary import Step
@@ -37,7 +37,7 @@ def test_the_same_seed_asks_the_same() -> None:
 
 
 def test_the_grid_asks_every_private_method() -> None:
-    assert {question.method for question in grid(private())} == set(plugins.methods()) - {"gcn", "gin", "sage"}
+    assert {question.method for question in grid(private())} == set(METHODS.ours()) - {"gcn", "gin", "sage"}
     assert len(list(grid(["gap"]))) == 2 * 7 * (10 + 8)
 
 
@@ -71,10 +71,10 @@ def test_what_takes_too_long_or_too_much_is_ended(monkeypatch: pytest.MonkeyPatc
     assert hear(PLAIN, 60, 100).verdict == "MEMORY"
 
 
-@pytest.mark.parametrize("name", sorted(set(plugins.methods()) - {"best"}))
+@pytest.mark.parametrize("name", sorted(set(METHODS.ours()) - {"best"}))
 def test_settings_of_another_kind_are_refused(name: str) -> None:
     """Whatever the setting: text for a number, True for a number, a number that is none, and what no double holds."""
-    kind = plugins.method(name)
+    kind = METHODS.find(name)
     for item in fields(kind):
         for value in (*EXTREME, *ABSURD):
             if not of_kind(value, item.default):

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from graphveil import plugins
 from graphveil.advice.stand_in import Assumed, adjusted_homophily, public_facts, stand_in
 from graphveil.checks import parse, quoted, require_delta, require_positive
 from graphveil.codec import plain
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
+from graphveil.methods import flagship
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.baseline.gcn import Gcn
 from graphveil.methods.baseline.mlp import Mlp
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Terms, cautions, default_delta, plan_of, planned
 from graphveil.release.statement import even_odds
 from graphveil.run import train
@@ -315,7 +315,7 @@ class _Asked:
     def named(self, methods: Sequence[str | Method]) -> list[Method]:
         """The methods that were asked for, each of which has a plan here."""
         listed = [] if isinstance(methods, str) else methods
-        made = [self.made(plugins.method(one)) if isinstance(one, str) else one for one in listed]
+        made = [self.made(METHODS.find(one)) if isinstance(one, str) else one for one in listed]
         if not made or not all(isinstance(one, Method) for one in made):
             raise InvalidInput("methods must be a list of names or methods, such as ['hearsay', 'gap']")
         if len({one.name() for one in made}) < len(made):
@@ -341,7 +341,7 @@ class _Asked:
         found: dict[Method, float] = {}
         left_out: list[tuple[str, str]] = []
         # A choice among methods is no method until it is told which.
-        kinds = [kind for kind in plugins.methods().values() if unit in kind.units and kind is not Best]
+        kinds = [kind for kind in METHODS.ours().values() if unit in kind.units and kind is not Best]
         for one in track([self.made(kind) for kind in kinds], "a first try of every method of the unit"):
             why = self.refusal(one)
             try:
@@ -350,8 +350,8 @@ class _Asked:
             except GraphveilError as error:
                 why = str(error)
             left_out += [(one.name(), why)] if why not in ("", _UNCHARGED) else []
-        flagship = plugins.flagship(unit)
-        ordered = sorted(found, key=lambda one: (not isinstance(one, flagship), -found[one]))
+        leader = flagship(unit)
+        ordered = sorted(found, key=lambda one: (not isinstance(one, leader), -found[one]))
         words = f"did worse in a first try at epsilon {epsilon:g}"
         left_out += [(one.name(), f"{words}, {_percent(found[one])} per cent") for one in ordered[RIVALS + 1 :]]
         return ordered[: RIVALS + 1], left_out

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from graphveil import plugins
 from graphveil.auditing.bounds import Scores, finding
-from graphveil.auditing.game import Canary, Game, Pair
+from graphveil.auditing.game import ATTACKS, Canary, Game, Pair
 from graphveil.checks import require_seed
 from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput, Unsupported
@@ -155,10 +154,10 @@ def canaries(attack: str | Canary | None, adjacency: Adjacency) -> list[Canary]:
     """The attack that was asked for, or all that attack what the adjacency protects."""
     if isinstance(attack, Canary):
         return [attack]
-    kinds = plugins.attacks().values() if attack is None else [plugins.attack(attack)]
+    kinds = ATTACKS.ours().values() if attack is None else [ATTACKS.find(attack)]
     found = [kind() for kind in kinds if issubclass(kind, Canary) and adjacency.unit in kind.units]
     if not found:
-        known = sorted(name for name, kind in plugins.attacks().items() if issubclass(kind, Canary))
+        known = sorted(name for name, kind in ATTACKS.ours().items() if issubclass(kind, Canary))
         raise Unsupported(
             f"{attack or 'no attack'} audits nothing about {adjacency.unit.value!r}; attacks with canaries: "
             f"{', '.join(known)}"

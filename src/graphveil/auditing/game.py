@@ -32,6 +32,7 @@ from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.additive import Additive, certain
 from graphveil.methods.method import Method
+from graphveil.plugins import Parts
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.release import Release
@@ -393,3 +394,7 @@ class Inference(Attack):
     def floors(self) -> dict[str, Inference]:
         """Attackers who see nothing private and judge the same targets: what a result must be compared with."""
         return {}
+
+
+ATTACKS = Parts(Attack, "graphveil.auditing.attacks", "[a-z]*.py", "graphveil.attacks")
+"""Every attack: a file in their folder, whose shared parts lie in a folder within."""

@@ -57,12 +57,13 @@ def check(
 
 def _next(source: CheckGraphOptions, unit: str, like: Path | None, found: Findings) -> str:
     """The command to type next: this one with what would help, a training, or predictions."""
-    from graphveil import checks, plugins, vocabulary
+    from graphveil import checks, vocabulary
+    from graphveil.methods import FLAGSHIPS
 
     given = " ".join([*source.typed(), *found.options])
     if not found.ready:
         return f"graphveil check {given} --unit {unit}" if found.options else "correct the tables, and check again"
     if like is not None:
         return f"graphveil infer {shlex.quote(str(like))} {given} --epsilon 1 --out predictions.csv"
-    method = plugins.flagship(checks.parse(vocabulary.Unit, unit, "unit")).name()
+    method = FLAGSHIPS[checks.parse(vocabulary.Unit, unit, "unit")]
     return f"graphveil train {method} {given} --unit {unit} --epsilon 2 --out model"

@@ -187,10 +187,10 @@ def attack(
 
 def _attacker(name: str, given: list[str]) -> Inference:
     """The attack on trained models called `name`, with settings KEY=VALUE."""
-    from graphveil import errors, plugins
-    from graphveil.auditing.game import Inference
+    from graphveil import errors
+    from graphveil.auditing.game import ATTACKS, Inference
 
-    known = {key: item for key, item in plugins.attacks().items() if issubclass(item, Inference)}
+    known = {key: item for key, item in ATTACKS.ours().items() if issubclass(item, Inference)}
     if name.lower() not in known:
         raise errors.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
     kind = known[name.lower()]

@@ -60,14 +60,15 @@ class UnitCommand(MethodCommand):
         """Put the flagship's name first where no name is given."""
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        from graphveil import checks, plugins, vocabulary
+        from graphveil import checks, vocabulary
         from graphveil.data import datasets
+        from graphveil.methods import FLAGSHIPS
 
         args = args if "--help" in args else self.method_first(args)
         unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
         nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
         if unit is not None and nameless and "--help" not in args:
-            args = [plugins.flagship(checks.parse(vocabulary.Unit, unit[1], "unit")).name(), *args]
+            args = [FLAGSHIPS[checks.parse(vocabulary.Unit, unit[1], "unit")], *args]
         return super().parse_args(ctx, args)
 
 
@@ -91,12 +92,12 @@ def taken(args: list[str], option: str) -> tuple[list[str], list[str]]:
 
 def import_method(name: str) -> type[Method]:
     """The method that the user names, also by package.module:Class; modules of this folder come last."""
-    from graphveil import plugins
+
+    from graphveil.methods.method import METHODS
 
     if ":" in name and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    found: type[Method] = plugins.method(name)
-    return found
+    return METHODS.find(name)
 
 
 def import_methods(names: list[str] | None) -> None:
@@ -108,10 +109,11 @@ def import_methods(names: list[str] | None) -> None:
 def is_method(word: str) -> bool:
     """Whether a word is the name of a method, ours or registered, or a reference to a class."""
     from graphveil import plugins
+    from graphveil.methods.method import METHODS
 
-    if word.lower() in plugins.methods() or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
+    if word.lower() in METHODS.modules or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
         return True
-    return any(one.name == word.lower() for one in plugins.registered(plugins.METHODS))
+    return any(one.name == word.lower() for one in plugins.registered(METHODS.group))
 
 
 def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], dict[str, str]]:

@@ -50,13 +50,12 @@ def rendered(name: str) -> dict[str, str]:
 
 def _require_free(name: str) -> None:
     """A word that can be a package and a class, and that no method has."""
-    from graphveil import plugins
     from graphveil.errors import InvalidInput
+    from graphveil.methods.method import METHODS
 
     if not re.fullmatch("[a-z][a-z0-9]*", name) or keyword.iskeyword(name):
         raise InvalidInput(f"a method's name is of small letters and digits, and begins with a letter; got {name!r}")
-    ours = plugins.methods()
-    if name in ours or name.capitalize() in {kind.kind() for kind in ours.values()}:
+    if name in METHODS.modules or METHODS.by_class(name.capitalize()) is not None:
         raise InvalidInput(f"there is a method {name!r} already; choose another name")
-    if name in plugins.others(plugins.METHODS, ours):
+    if name in METHODS.others():
         raise InvalidInput(f"a method {name!r} is installed already; choose another name")

@@ -24,10 +24,10 @@ def methods(
     as_json: AsJson = False,
 ) -> None:
     """List the methods, or the hyper-parameters of one and what they mean."""
-    from graphveil import plugins
+    from graphveil.methods.method import METHODS
     from graphveil.methods.settings import settings
 
-    kinds = [import_method(name)] if name else list(plugins.methods().values())
+    kinds = [import_method(name)] if name else list(METHODS.ours().values())
     rows = [_method_row(kind) for kind in kinds] + ([] if name else _others())
     if as_json:
         print_json(rows[0] if name else rows)
@@ -58,26 +58,27 @@ def datasets(as_json: AsJson = False) -> None:
 
 
 def _method_row(kind: type[Method]) -> dict[str, Any]:
-    from graphveil import plugins
+    from graphveil.methods.described import source_of
+    from graphveil.plugins import is_ours
 
     module = sys.modules[kind.__module__]
     parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
     about = (module.__doc__ or "").strip().partition("\n")[0]
     row = {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
-    return row if plugins.is_ours(kind) else {**row, "from": plugins.source_of(kind)}
+    return row if is_ours(kind) else {**row, "from": source_of(kind)}
 
 
 def _others() -> list[dict[str, Any]]:
     """A row for every method that is registered by an entry point; one that does not load says why."""
-    from graphveil import plugins
     from graphveil.errors import GraphveilError
+    from graphveil.methods.method import METHODS
 
     rows = []
-    for name, found in plugins.others(plugins.METHODS, plugins.methods()).items():
+    for name, found in METHODS.others().items():
         try:
             if isinstance(found, GraphveilError):
                 raise found
-            rows.append(_method_row(plugins.method(name)))
+            rows.append(_method_row(METHODS.find(name)))
         except GraphveilError as error:
             rows.append({"name": name, "about": "", "units": [], "parameters": {}, "error": str(error)})
     return rows

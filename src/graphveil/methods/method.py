@@ -18,6 +18,7 @@ from graphveil.checks import is_number, quoted
 from graphveil.codec import Serializable
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.nn.own_network import OwnNetwork
+from graphveil.plugins import Parts
 from graphveil.runtime.memory import MemoryEstimate
 from graphveil.tasks.node_classification import NodeClassification
 from graphveil.tasks.task import Task
@@ -79,8 +80,6 @@ class Method(Serializable):
     """The protected units under which `plan` has a meaning."""
     refuses: ClassVar[Mapping[Unit, str]] = MappingProxyType({})
     """Why another unit that users may expect is not among them."""
-    leads: ClassVar[frozenset[Unit]] = frozenset()
-    """The units for which it is taken where no method is named: one for each (`plugins.flagship`)."""
     revision: ClassVar[int] = 1
     """Raised by whoever changes what its runs give: results that an earlier revision made are stale until run again."""
     reads: ClassVar[PredictionReads] = PredictionReads.RELEASED
@@ -193,3 +192,7 @@ def _alike(value: object, default: object) -> bool:
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return False
     return isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool)
+
+
+METHODS = Parts(Method, "graphveil.methods", "*/[a-z]*.py", "graphveil.methods")
+"""Every method: a file in the folder of its group, whose parts lie in a folder within."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from graphveil import plugins
 from graphveil.checks import quoted, require_printable
 from graphveil.codec import Serializable
 from graphveil.errors import InvalidInput
@@ -142,3 +143,12 @@ _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def arguments(inputs: tuple[str, ...], x: Tensor, arcs: Tensor) -> tuple[Tensor, ...]:
     """What `forward` gets of one subgraph. x: [n, d], its centre first; arcs: int64 [2, a], sources above targets."""
     return (x, arcs, torch.zeros(x.shape[-2], dtype=torch.int64, device=x.device))[: len(inputs)]
+
+
+NETWORKS = "graphveil.networks"
+"""The entry points under which others register networks."""
+
+
+def registered_network(reference: str) -> Make | None:
+    """The network that a file calls "package.module:Name", if an installed distribution registers that very name."""
+    return next((one.load() for one in plugins.registered(NETWORKS) if one.reference == reference), None)

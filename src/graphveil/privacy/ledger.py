@@ -19,13 +19,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from graphveil import plugins
 from graphveil.checks import require_delta, require_positive
 from graphveil.codec import rounded
 from graphveil.data.graph import Graph
 from graphveil.data.identity import training_digest
 from graphveil.data.sealing import OUTSIDE_UNPROTECTED
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered
+from graphveil.mechanisms.described import rebuild_plan
 from graphveil.privacy import accounting
 from graphveil.privacy.ledger_file import Book, LedgerFile, Line
 from graphveil.runtime.html import listing
@@ -321,7 +321,7 @@ def _text_of(plan: Plan) -> str:
 @lru_cache(maxsize=4096)
 def _plan_of(text: str) -> Plan:
     try:
-        return plugins.rebuild_plan(json.loads(text))
+        return rebuild_plan(json.loads(text))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise Tampered(f"the ledger holds a plan that makes no sense: {error!r}") from error
 

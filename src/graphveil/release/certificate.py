@@ -10,14 +10,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
-from graphveil import plugins
 from graphveil.checks import require_delta
 from graphveil.codec import plain, rounded
 from graphveil.data.graph import Graph
 from graphveil.data.identity import ids_digest, public_digest, public_graph_digest
 from graphveil.data.schema import Schema
 from graphveil.errors import InvalidInput, Tampered, Unsupported
+from graphveil.mechanisms.described import rebuild_plan
 from graphveil.mechanisms.geometric_count import Tally
+from graphveil.methods.described import foreign_words
 from graphveil.methods.method import Method
 from graphveil.planning import cautions, unproven
 from graphveil.privacy import accounting
@@ -475,10 +476,10 @@ class Certificate:
             require_schema(described, READABLE)
             sound = described["sound"]
             made = cls(
-                plugins.rebuild_plan(described["plan"]),
+                rebuild_plan(described["plan"]),
                 float(described["delta"]),
                 _rebuild_provenance(described),
-                None if sound is None else plugins.rebuild_plan(sound),
+                None if sound is None else rebuild_plan(sound),
                 tuple(cls.rebuild(parent) for parent in described.get("parents", ())),
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
@@ -532,7 +533,7 @@ def _rebuild_provenance(described: dict[str, Any]) -> Provenance:
         raise TypeError("the sizes of the graph, the method and the run are not said")
     told = [made.method and plain_json(made.method)]
     told += [part for step in described["plan"]["steps"] for part in (step["act"], step["claim"])]
-    if not made.others and (strange := set().union(*map(plugins.foreign_words, told))):
+    if not made.others and (strange := set().union(*map(foreign_words, told))):
         raise Tampered(
             f"{min(strange)} is not part of graphveil, and the file does not say so: it was altered, or is old"
         )

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil import plugins
 from graphveil.checks import parse
 from graphveil.data.arcs import Csr, arcs_of
 from graphveil.data.graph import Graph
 from graphveil.data.identity import arcs_digest, names_digest
 from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, to_text
 from graphveil.errors import InvalidInput, MissingExtra, Tampered
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.method import Method
 from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
@@ -166,7 +166,7 @@ class ReleasedEdges:
             _require_sizes(described["nodes"], described["edges"])
             certificate = Certificate.from_json(contents["certificate.json"])
             edges = _from_parquet(contents, described) if kind is Format.PARQUET else _from_csv(contents[kind.file])
-            made = cls(plugins.rebuild_method(described["method"]), edges, described["nodes"], certificate)
+            made = cls(rebuild_method(described["method"]), edges, described["nodes"], certificate)
         except (Tampered, MissingExtra):
             raise
         # Whatever else breaks, the file did it: pyarrow and torch raise several kinds.

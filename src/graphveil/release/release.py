@@ -29,8 +29,9 @@ from graphveil.data.graph import Graph
 from graphveil.data.identity import ids_digest, names_digest
 from graphveil.data.schema import Schema, listed
 from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
+from graphveil.methods.described import current_method, foreign, rebuild_method
 from graphveil.methods.method import Method, from_file
-from graphveil.nn.own_network import Make, OwnNetwork
+from graphveil.nn.own_network import Make, OwnNetwork, registered_network
 from graphveil.release import serving
 from graphveil.release.audit_result import AuditResult
 from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
@@ -368,13 +369,13 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
         raise Tampered(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load") from error
     described = parse_json(contents["release.json"], READABLE)
     try:
-        method = plugins.rebuild_method(described["method"])
+        method = rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
     _note_other_code(method, certificate)
     planner = certificate.provenance.method
-    if planner and plugins.rebuild_method(plain_json(planner)) != method:
+    if planner and rebuild_method(plain_json(planner)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
     require_assumed(method, certificate)
     method = _with_networks(method, network)
@@ -399,7 +400,7 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
         "certificate": described["certificate"],
         **made._stated(),
     }
-    said = {**described, "method": plugins.current_method(described["method"])}
+    said = {**described, "method": current_method(described["method"])}
     require_agreement(said, stated, f"{folder / 'release.json'}")
     require_card(contents[CARD], made.card(), certificate, described["schema"])
     return made
@@ -408,7 +409,7 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
 def _note_other_code(method: Method, certificate: Certificate) -> None:
     """Say so where a method of others is read by another class than made it, which may have moved or be a namesake."""
     told = certificate.provenance.others
-    strange = [name for name in map(plugins.reference_to, plugins.foreign((method,))) if name not in told]
+    strange = [name for name in map(plugins.reference_to, foreign((method,))) if name not in told]
     if strange:
         warnings.warn(
             f"this release was made by {told} and is read by {', '.join(strange)}, of that name", stacklevel=4
@@ -436,7 +437,7 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
         raise InvalidInput(f"this release has no network {strange[0]!r}; it has: {', '.join(names)}")
 
     def known(own: OwnNetwork) -> OwnNetwork:
-        make = (given or {}).get(own.name) or plugins.registered_network(own.name)
+        make = (given or {}).get(own.name) or registered_network(own.name)
         return own if make is None else own.given(make)
 
     with from_file():
@@ -446,7 +447,7 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
 def require_assumed(method: Method, certificate: Certificate) -> None:
     """The certificate says what every plan of the method assumes, and so do those that it descends from."""
     earlier = (one for one in certificate.ancestry[1:] if one.provenance.method)
-    told = ((plugins.rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
+    told = ((rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
     for made, one in ((method, certificate), *told):
         for plan in filter(None, (one.plan, one.sound)):
             if plan.steps and (missing := [item for item in made.standing() if item not in plan.assumes]):

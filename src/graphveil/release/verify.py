@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphveil import plugins
 from graphveil.data.arcs import arcs_of
 from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput, Tampered
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.edge.parts.released_graph import ReleasedGraph
 from graphveil.methods.method import Method
 from graphveil.planning import plan_of
@@ -98,7 +98,7 @@ def _require_streams(certificate: Certificate) -> None:
 
 
 def _method_of(certificate: Certificate) -> Method:
-    made: Method = plugins.rebuild_method(plain_json(certificate.provenance.method))
+    made: Method = rebuild_method(plain_json(certificate.provenance.method))
     return made
 
 

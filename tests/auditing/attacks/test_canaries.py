@@ -11,16 +11,15 @@ import torch
 from neighbours import Sketch
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.auditing.bounds import finding
-from graphveil.auditing.game import Canary, Game, Pair
+from graphveil.auditing.game import ATTACKS, Canary, Game, Pair
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.vocabulary import Adjacency, Reading, Unit
 
 CASES = [
     pytest.param(kind(), Adjacency.of(unit, undirected), id=f"{name}-{unit}-{undirected}")
-    for name, kind in plugins.attacks().items()
+    for name, kind in ATTACKS.ours().items()
     if issubclass(kind, Canary)
     for unit in sorted(kind.units)
     for undirected in (True, False)
@@ -107,7 +106,7 @@ def test_a_pendant_edge_at_a_hub_refutes_the_published_eclipse() -> None:
     links[0, 1:] = links[1:, 0] = True
     graph = Sketch(links, torch.eye(30), torch.arange(30) % 3, undirected=True).graph()
     method = gv.methods.Eclipse(basis="singular", use="graph", rank=4, hidden=4, epochs=2)
-    pair = next(one for one in plugins.attack("canary_edge")().pairs(graph, adjacency, 0) if "pendant" in one.what)
+    pair = next(one for one in ATTACKS.find("canary_edge")().pairs(graph, adjacency, 0) if "pendant" in one.what)
     plan = method.plan(pair.worlds(adjacency)[0], adjacency, Reading.PUBLISHED, 1.0)
     claimed = gv.accounting.epsilon(plan, 1e-5)
     scores = Game(pair, method, plan).play(60, 0)

@@ -12,7 +12,7 @@ from graphveil import methods
 from graphveil.auditing.attacks.confidence import Confidence
 from graphveil.auditing.attacks.features_alone import FeaturesAlone
 from graphveil.auditing.attacks.gmia import Gmia, shadow_parts
-from graphveil.auditing.attacks.membership import AttackContext, answers, confidence, part, shadow_judge
+from graphveil.auditing.attacks.parts.membership import AttackContext, answers, confidence, part, shadow_judge
 from graphveil.auditing.game import Target
 from graphveil.data.graph import induced
 from graphveil.data.splits import Split

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphveil import methods, plugins
+from graphveil import methods
 from graphveil.auditing.attacks.linkteller import Interface, LinkTeller, _server
 from graphveil.auditing.game import Target
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.vocabulary import Unit
 from joined import attacked, unrelated
 
@@ -20,7 +20,7 @@ STACKS = [methods.Gcn(epochs=60), methods.Sage(epochs=60), methods.Gin(epochs=60
 # Hearsay serves a graph with the networks of all folds, so that its own nodes get other answers than in training.
 REPEATING = [
     kind
-    for name, kind in plugins.methods().items()
+    for name, kind in METHODS.ours().items()
     if Unit.EDGE in kind.units and name != "hearsay" and not kind.needs_public
 ]
 

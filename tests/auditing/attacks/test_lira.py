@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from graphveil.auditing.attacks.lira import Lira, likelihood_ratio
-from graphveil.auditing.attacks.membership import AttackContext
+from graphveil.auditing.attacks.parts.membership import AttackContext
 from graphveil.errors import InvalidInput
 from graphveil.runtime.engine import Local, using
 from memorised import heart, never_seen

@@ -10,7 +10,7 @@ import torch
 
 from graphveil import methods
 from graphveil.auditing.attacks.confidence import Confidence
-from graphveil.auditing.attacks.membership import answers
+from graphveil.auditing.attacks.parts.membership import answers
 from graphveil.auditing.attacks.private_nodes import PrivateNodes, side_by_side
 from graphveil.auditing.game import Target
 from graphveil.errors import InvalidInput

@@ -13,13 +13,13 @@ from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_sel
 
 import graphveil as gv
 import selection
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Tampered, Unsupported
 from graphveil.methods import Best, Caribou, DpSgd, Gap, HeterPoisson, Mlp, Ndp, PrivGnn
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.method import Method
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy import accounting
@@ -247,13 +247,13 @@ def test_bad_candidates_are_refused() -> None:
 
 def test_a_file_cannot_make_an_impossible_choice() -> None:
     described = Best((QUICK, QUICK)).describe()
-    assert plugins.rebuild_method(described) == Best((QUICK, QUICK))
+    assert rebuild_method(described) == Best((QUICK, QUICK))
     described["candidates"][1] = FLOOR.describe()
     with pytest.raises(Tampered, match="impossible Best"):
-        plugins.rebuild_method(described)
+        rebuild_method(described)
     described["candidates"][1] = {"kind": "Gaussian", "std": 1.0, "clip": 1.0}
     with pytest.raises(Tampered, match="unknown part"):
-        plugins.rebuild_method(described)
+        rebuild_method(described)
 
 
 def test_the_page_shows_what_the_benchmark_prints(capsys: pytest.CaptureFixture[str]) -> None:

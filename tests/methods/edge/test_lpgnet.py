@@ -15,7 +15,6 @@ from neighbours import Sketch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -24,6 +23,7 @@ from graphveil.mechanisms.dominating_pair import PureCurve
 from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.lpgnet import LpgNet
 from graphveil.methods.edge.parts.counts import cluster_degrees, log_counts
+from graphveil.methods.method import METHODS
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -39,7 +39,7 @@ def graph() -> Graph:
 
 
 def test_name() -> None:
-    assert plugins.method("lpgnet") is gv.methods.LpgNet
+    assert METHODS.find("lpgnet") is gv.methods.LpgNet
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])

@@ -13,7 +13,6 @@ from neighbours import Probe, Sketch, neighbour
 
 import graphveil as gv
 from communities import communities
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public, Sealed
@@ -21,6 +20,7 @@ from graphveil.errors import InvalidInput, Unsupported
 from graphveil.mechanisms.flipped_edges import Asked, FlippedEdges, counted
 from graphveil.mechanisms.laplace import Laplace
 from graphveil.methods.edge.sage_rr import SageRr
+from graphveil.methods.method import METHODS
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
@@ -172,7 +172,7 @@ def test_another_graph_spends_its_own_budget() -> None:
 
 
 def test_the_name_on_the_command_line() -> None:
-    assert plugins.method("sage_rr") is SageRr
+    assert METHODS.find("sage_rr") is SageRr
     assert gv.methods.SageRr is SageRr
 
 

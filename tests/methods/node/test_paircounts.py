@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 import graphveil as gv
-from graphveil import plugins
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
+from graphveil.methods.described import rebuild_method
 from graphveil.methods.node.dpsgd import DpSgd
 from graphveil.methods.node.heterpoisson import HeterPoisson
 from graphveil.methods.node.paircounts import PairCounts, _Counts, _pairs
@@ -97,13 +97,13 @@ EARLIER = {
 
 
 def test_earlier_descriptions_are_read() -> None:
-    assert plugins.rebuild_method(EARLIER) == PairCounts(32.0, 2.0, 0.5, "rows")
-    made = plugins.rebuild_method({**EARLIER, "network": "gin", "row_length": 3.0})
+    assert rebuild_method(EARLIER) == PairCounts(32.0, 2.0, 0.5, "rows")
+    made = rebuild_method({**EARLIER, "network": "gin", "row_length": 3.0})
     assert made == HeterPoisson(network="gin", scale="rows", multiplier=2.0, p_max=0.5, row_length=3.0)
     with pytest.raises(gv.Tampered):
-        plugins.rebuild_method({**EARLIER, "multiplier": "many"})
+        rebuild_method({**EARLIER, "multiplier": "many"})
     with pytest.raises(gv.Tampered):
-        plugins.rebuild_method({name: value for name, value in EARLIER.items() if name != "p_max"})
+        rebuild_method({name: value for name, value in EARLIER.items() if name != "p_max"})
 
 
 @pytest.mark.parametrize("name", ["heterpoisson", "heterpoisson-pairs"])

@@ -15,10 +15,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from graphveil import plugins
 from graphveil.auditing.audit import Claim, judge
 from graphveil.codec import rounded
-from graphveil.methods.method import Method
+from graphveil.methods.described import rebuild_method
+from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Terms, planned
 from graphveil.release.audit_result import AuditResult
 from graphveil.runtime.compute import Compute, using_compute
@@ -136,8 +136,8 @@ def _attack(shared: tuple[int, tuple[type[Method], ...]], claim: LineClaim) -> A
     runs, _ = shared
     code = _code(claim)
     try:
-        kind = plugins.written_method(claim.method).__name__
-        method = plugins.rebuild_method({"kind": kind, **claim.params})
+        kind = METHODS.written(claim.method).__name__
+        method = rebuild_method({"kind": kind, **claim.params})
         pairs = {pair.what: pair for pair in sound_cases.pairs(claim.unit)}
         graph = next(iter(pairs.values())).graph
         made = Claim.of_plan(planned(method, graph, Terms(claim.unit, claim.epsilon, None, claim.delta, claim.reading)))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphveil import plugins
+from graphveil.methods.method import METHODS
 
 
 def made_by(name: str, params: Mapping[str, Any] | None = None) -> str:
     """The method and its revision, as in "hearsay 1", and those of methods among its settings."""
-    ours = plugins.methods()
+    ours = METHODS.ours()
     names = {kind.__name__: method for method, kind in ours.items()}
     inner = {names[kind] for kind in _kinds(params or {}) if kind in names}
-    return ", ".join(f"{part} {plugins.written_method(part).revision}" for part in (name, *sorted(inner - {name})))
+    return ", ".join(f"{part} {METHODS.written(part).revision}" for part in (name, *sorted(inner - {name})))
 
 
 def stale(made: str) -> bool:
@@ -21,7 +21,7 @@ def stale(made: str) -> bool:
 
     Of methods of others nothing is known here: nothing is imported because a file names it.
     """
-    ours = plugins.methods()
+    ours = METHODS.ours()
     parts = [part.partition(" ") for part in made.split(", ")]
     return not made or any(name in ours and said != str(ours[name].revision) for name, _, said in parts)
 

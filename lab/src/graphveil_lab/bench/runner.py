@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from graphveil import plugins
 from graphveil.data import datasets
 from graphveil.data.datasets.source import SplitName
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError
-from graphveil.methods.method import Method
+from graphveil.methods.described import rebuild_method
+from graphveil.methods.method import METHODS, Method
 from graphveil.release.record import forget_peak, peak_mb, versions
 from graphveil.release.release import Release
 from graphveil.run import infer, train
@@ -97,7 +97,7 @@ def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, la
 
 def methods_of(claims: Iterable[Claimed]) -> tuple[type[Method], ...]:
     """The classes that are trained: with them a worker imports what the user named here."""
-    return tuple(plugins.written_method(name) for name in sorted({claim.method for claim in claims}))
+    return tuple(METHODS.written(name) for name in sorted({claim.method for claim in claims}))
 
 
 def finished(spec: Spec, *, out: Path) -> list[Record]:
@@ -194,10 +194,10 @@ def _said(error: Exception) -> str:
 
 
 def _train(graph: Graph, task: BenchTask) -> Release:
-    kind = plugins.written_method(task.method).__name__
+    kind = METHODS.written(task.method).__name__
     return train(
         graph,
-        plugins.rebuild_method({"kind": kind, **task.params}),
+        rebuild_method({"kind": kind, **task.params}),
         epsilon=task.epsilon,
         delta=task.delta,
         unit=task.unit,

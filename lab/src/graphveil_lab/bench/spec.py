@@ -30,12 +30,11 @@ from pydantic import (
     model_validator,
 )
 
-from graphveil import plugins
 from graphveil.data import datasets
 from graphveil.data.datasets.source import TWO_GRAPHS, SplitName
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.baseline.best import Best
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.vocabulary import Reading, Unit
 from graphveil_lab.bench.own_tables import OwnTables, whole
 
@@ -156,7 +155,7 @@ class Entry(Model):
     @field_validator("name")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        return str(plugins.written_method(name).name())
+        return str(METHODS.written(name).name())
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -168,7 +167,7 @@ class Entry(Model):
 
     def points(self) -> tuple[Method, ...]:
         """The method at every combination of the grid's values, the last key varying fastest."""
-        kind = plugins.written_method(self.name)
+        kind = METHODS.written(self.name)
         combinations = (dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values()))
         return tuple(kind(**_typed(kind, self.params | chosen)) for chosen in combinations)
 
@@ -315,7 +314,7 @@ class Spec(Model):
         if twice:
             raise ValueError(f"method: two entries share the line {min(twice)}; give them different labels")
         for cell in cells:
-            if cell.unit not in plugins.written_method(cell.entry.name).units:
+            if cell.unit not in METHODS.written(cell.entry.name).units:
                 raise ValueError(f"method: {cell.entry.name} does not protect the unit {cell.unit.value!r}")
             self._require_labels_for_test(cell)
             if cell.charged:
@@ -344,7 +343,7 @@ class Spec(Model):
 
     def _require_labels_for_test(self, cell: Cell) -> None:
         """Two graphs are scored on the public one, so the method must be able to label it."""
-        kind, two = plugins.written_method(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
+        kind, two = METHODS.written(cell.entry.name), self.split_of(cell) in TWO_GRAPHS
         if two and kind.reads.stored:
             raise ValueError(f"method: {kind.name()} labels the private graph alone, not the public one of two_graphs")
         if not two and kind.needs_public:
@@ -364,7 +363,7 @@ class Spec(Model):
         if self.delta == "n^-1.1":
             raise ValueError("test_on: all graphs share one delta; give delta as a number")
         for entry in self.methods:
-            if plugins.written_method(entry.name).reads.outside_training:
+            if METHODS.written(entry.name).reads.outside_training:
                 raise ValueError(f"test_on: {entry.name} predicts for nodes outside training, not for a whole graph")
 
     def cells(self, quick: bool = False) -> list[Cell]:

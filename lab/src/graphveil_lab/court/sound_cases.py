@@ -18,12 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from graphveil import plugins
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Game, Pair
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy import accounting
@@ -108,7 +107,7 @@ def drawing(act: Mechanism, share: float) -> Mechanism:
 
 def upheld() -> Iterator[Case]:
     """One case per specimen of every method, unit and pair."""
-    for kind in plugins.methods().values():
+    for kind in METHODS.ours().values():
         for unit in sorted(kind.units):
             adjacency = Adjacency.of(unit)
             made = 0

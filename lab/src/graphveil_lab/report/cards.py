@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from graphveil import plugins
 from graphveil.codec import always_described
 from graphveil.data.sealing import Public
 from graphveil.errors import GraphveilError
 from graphveil.methods.baseline.best import Best
-from graphveil.methods.method import Method
+from graphveil.methods.method import METHODS, Method
 from graphveil.planning import plan_of
 from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 from graphveil_lab.bench.kept import KeptLine
@@ -36,7 +35,7 @@ class Card:
 
 def cards(lines: Iterable[KeptLine], others: Iterable[str]) -> list[Card]:
     """Cards of the methods behind these lines and labels, by name."""
-    kinds = plugins.methods()
+    kinds = METHODS.ours()
     names = {name for line in lines if (name := _named(line.method, line.params, kinds))}
     names |= {name for label in others if (name := _named(label, {}, kinds))}
     # What a choice protects and releases is what its candidates do: it has no card of its own.

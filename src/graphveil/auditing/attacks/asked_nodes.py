@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import AttackContext, NodeInference, shadow_judge
+from graphveil.auditing.attacks.parts.membership import AttackContext, NodeInference, shadow_judge
 from graphveil.auditing.attacks.private_nodes import public_beside, taught
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Ids

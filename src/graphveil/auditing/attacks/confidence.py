@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.auditing.attacks.membership import AttackContext, Floor, confidence
+from graphveil.auditing.attacks.parts.membership import AttackContext, Floor, confidence
 from graphveil.vocabulary import Floats
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from graphveil.auditing.attacks.lpa import Distance, distances
-from graphveil.auditing.attacks.pairs import EdgeInference
+from graphveil.auditing.attacks.parts.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Inference, Target
 from graphveil.checks import parse

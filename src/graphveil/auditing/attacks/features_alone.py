@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from graphveil.auditing.attacks.membership import AttackContext, Floor, answers, confidence
+from graphveil.auditing.attacks.parts.membership import AttackContext, Floor, answers, confidence
 from graphveil.data.graph import induced
 from graphveil.data.splits import Split
 from graphveil.methods.baseline.mlp import Mlp

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.auditing.attacks.pairs import EdgeInference
+from graphveil.auditing.attacks.parts.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
 from graphveil.checks import parse

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from graphveil.auditing.attacks.membership import AttackContext, NodeInference, answers, confidence, part
+from graphveil.auditing.attacks.parts.membership import AttackContext, NodeInference, answers, confidence, part
 from graphveil.auditing.game import Target
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids

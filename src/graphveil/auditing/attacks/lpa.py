@@ -9,7 +9,7 @@ from enum import StrEnum
 import numpy as np
 from torch import Tensor
 
-from graphveil.auditing.attacks.pairs import EdgeInference
+from graphveil.auditing.attacks.parts.pairs import EdgeInference
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Target
 from graphveil.checks import parse

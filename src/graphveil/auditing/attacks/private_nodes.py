@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil.auditing.attacks.membership import AttackContext, NodeInference, answers, shadow_judge
+from graphveil.auditing.attacks.parts.membership import AttackContext, NodeInference, answers, shadow_judge
 from graphveil.auditing.game import Target
 from graphveil.data.arcs import Csr, Ids
 from graphveil.data.graph import Graph, induced

@@ -19,6 +19,9 @@ from graphveil.errors import InvalidInput
 
 __all__ = ["describe", "get", "load", "names", "num_nodes", "require_split"]
 
+GROUP = "graphveil.datasets"
+"""The entry points under which others register datasets."""
+
 _TWO_GRAPHS = {"computers": (2500, 3000, 3000), "rutgers89": (10_010, 8009, 2002), "credit": (10_818, 7500, 7500)}
 """Private, query and test nodes of PrivGNN's paper (Olatunji et al. 2023, Table 11 and appendix F).
 
@@ -67,7 +70,7 @@ def _named(name: str) -> tuple[str, DatasetSource]:
     key = name.lower()
     if key in ours:
         return key, ours[key]
-    known = plugins.others(plugins.DATASETS, ours)
+    known = plugins.others(GROUP, ours)
     one = known.get(key)
     if one is None:
         close = difflib.get_close_matches(key, [*ours, *known])
@@ -96,7 +99,7 @@ def num_nodes(name: str) -> int:
 def names() -> list[str]:
     """Every dataset that `load` knows, sorted."""
     ours = _sources()
-    return sorted([*ours, *(key for key in plugins.others(plugins.DATASETS, ours) if key not in ours)])
+    return sorted([*ours, *(key for key in plugins.others(GROUP, ours) if key not in ours)])
 
 
 def describe(root: str | Path | None = None) -> list[dict[str, Any]]:

@@ -90,7 +90,6 @@ class Hearsay(Method):
 
     subtitle = "noisy counts of neighbours' classes"
     units = frozenset({Unit.EDGE})
-    leads = units
     on_gpu = True
     reads_short = True
     refuses = NO_NODES

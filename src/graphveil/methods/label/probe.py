@@ -83,7 +83,6 @@ class Probe(Method):
 
     subtitle = "noisy class sums, then randomised response of labels"
     units = frozenset({Unit.LABEL, Unit.FEATURES})
-    leads = units
     on_gpu = True
 
     width: int = 0

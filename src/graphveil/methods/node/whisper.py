@@ -110,7 +110,6 @@ class Whisper(Method):
     subtitle = "noisy gradients over neighbours outside the training set"
     units = frozenset({Unit.NODE, Unit.FEATURES})
     revision = 3
-    leads = frozenset({Unit.NODE})
     on_gpu = True
 
     steps: int = 100

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphveil import plugins
 from graphveil.auditing.bounds import Scores
-from graphveil.auditing.game import Inference, Target
+from graphveil.auditing.game import ATTACKS, Inference, Target
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph, induced
 from graphveil.data.splits import Split
@@ -113,7 +113,8 @@ class NodeInference(Inference):
 
     def floors(self) -> dict[str, Inference]:
         known = {"confidence threshold": "confidence", "features alone": "features_alone"}
-        return {said: plugins.attack(name)(self.name()) for said, name in known.items()}
+        kinds: dict[str, Any] = ATTACKS.ours()
+        return {said: kinds[name](self.name()) for said, name in known.items()}
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Floor(NodeInference):
 
 def _scenes() -> dict[str, NodeInference]:
     """The attacks on nodes by name, but for floors."""
-    kinds = plugins.attacks().items()
+    kinds = ATTACKS.ours().items()
     return {name: kind() for name, kind in kinds if issubclass(kind, NodeInference) and not issubclass(kind, Floor)}
 
 

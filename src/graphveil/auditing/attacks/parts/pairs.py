@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphveil import plugins
 from graphveil.auditing.bounds import Scores
-from graphveil.auditing.game import Inference
+from graphveil.auditing.game import ATTACKS, Inference
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
 from graphveil.data.graph import Graph
@@ -102,10 +101,8 @@ class EdgeInference(Inference):
 
     def floors(self) -> dict[str, Inference]:
         both = {"features": "features alone", "posteriors": "mlp posteriors"}
-        return {
-            said: plugins.attack("feature_similarity")(self.sample, self.natural, rows=rows)
-            for rows, said in both.items()
-        }
+        rows_alone: Any = ATTACKS.find("feature_similarity")
+        return {said: rows_alone(self.sample, self.natural, rows=rows) for rows, said in both.items()}
 
 
 def _keys(graph: Graph) -> Ids:

@@ -78,7 +78,7 @@ def test_at_node_level_columns_are_declared() -> None:
     pays, table = messy()
     pays["target"][-1] = "acc0-7"
     found = gv.check(pays, table, unit="node", encode="auto", clean=True, drop=["remark"])
-    assert "column 'branch' would be read off features that this unit protects; declare" in found.problems[0]
+    assert "column 'branch' would be encoded by features that this unit protects: declare" in found.problems[0]
     assert found.options == ["--categories FILE"]
     declared = {"branch": ["Basel", "Bern"], "income": "number?"}
     assert gv.check(pays, table, unit="node", categories=declared, clean=True, drop=["remark"]).ready
@@ -109,7 +109,7 @@ def test_tables_of_a_release_are_checked_by_its_names() -> None:
     del table["label"]
     found = gv.check(payments(1), table, schema=schema)
     assert found.ready
-    assert "no labels: all nodes speak by belief" in found.remarks
+    assert "no labels: predicted ones are used instead" in found.remarks
     table["extra"] = table.pop("age")
     assert "no column 'age', and has others: 'extra'" in gv.check(None, table, schema=schema).problems[0]
 

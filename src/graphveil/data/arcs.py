@@ -112,7 +112,8 @@ class Arcs:
         arcs = self.select(self.sources != self.targets)
         if undirected:
             arcs = arcs.both_ways()
-        return arcs.select(np.unique(arcs.keys, return_index=True)[1])
+        targets, sources = np.divmod(np.unique(arcs.keys), self.num_nodes)
+        return replace(arcs, sources=sources, targets=targets)
 
     def repairs(self, undirected: bool) -> str:
         """What `cleaned` drops of a list that names each edge once, in words; empty if nothing."""

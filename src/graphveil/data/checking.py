@@ -1,8 +1,7 @@
-"""The verb `check`: what two tables would give as a graph, with every problem at once. Trains and charges nothing."""
+"""`check`: every problem of two tables at once, before anything is trained or charged."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -28,12 +27,12 @@ from graphveil.data.encoding import Declared, encoded_columns, feature_columns, 
 from graphveil.data.schema import FeatureColumn, Kind, Schema, listed
 from graphveil.data.tables import Table, coded, read_table
 from graphveil.errors import InvalidInput
-from graphveil.vocabulary import Adjacency, Unit
+from graphveil.vocabulary import UNLABELLED, Adjacency, Unit
 
 UNEQUAL = 0.8
-"""Share of the labels from which on the largest class is told of."""
+"""Share of the labels above which the largest class is remarked on."""
 FEW = 10
-"""Labels of a class below which nothing can be learnt of it, or said about how well."""
+"""Labels of a class below which it can hardly be learnt, nor its score measured."""
 
 
 @dataclass
@@ -64,7 +63,7 @@ class Findings:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """What is refused inside is one problem more, and the check goes on."""
+        """Turns an error of the block into a problem, and the check goes on."""
         try:
             yield
         except InvalidInput as error:
@@ -104,7 +103,7 @@ def check(
     found, known = Findings(), schema or Schema((), ())
     id, label = id or known.id, label or known.label
     try:
-        # Dates are let through: a table that has them is told how they are read.
+        # Dates are read: whether the features can be encoded is checked column by column.
         table = read_table(nodes, "nodes", kept_columns(drop, "nodes"), encoding, dates=True)
     except InvalidInput as error:
         found.problems.append(str(error))
@@ -149,21 +148,22 @@ def _check_ids(table: Table, id: str, found: Findings) -> Any:
 def _check_labels(table: Table, label: str, schema: Schema | None, found: Findings) -> None:
     if label not in table:
         (found.problems if schema is None else found.remarks).append(
-            no_column(label, "label", list(table)) if schema is None else "no labels: all nodes speak by belief"
+            no_column(label, "label", list(table)) if schema is None else "no labels: predicted ones are used instead"
         )
         return
     with found.noted():
         y = classes_of(table[label], "nodes row", None if schema is None else schema.classes).numpy()
         names = list(map(str, class_names(table[label]) if schema is None else schema.classes))
-        counts = Counter(y.tolist())
-        shares = ", ".join(f"{name} {counts[place]:,}" for place, name in enumerate(names))
+        # The last count is of -1, no label.
+        counts = np.roll(np.bincount(y - UNLABELLED, minlength=len(names) + 1), -1).tolist()
+        shares = ", ".join(f"{name} {count:,}" for name, count in zip(names, counts, strict=False))
         found.remarks.append(f"classes: {shares}; without a label: {counts[-1]:,}")
         if schema is None and len(names) == 1:
             found.problems.append(f"all labels are {names[0]!r}: there is nothing to tell apart")
-        few = [name for place, name in enumerate(names) if 0 < counts[place] < FEW]
+        few = [name for name, count in zip(names, counts, strict=False) if 0 < count < FEW]
         if few and schema is None:
             found.remarks.append(f"fewer than {FEW} labels: {listed(few)}; little can be learnt about them")
-        most, known = max(counts[place] for place in range(len(names))), len(y) - counts[-1]
+        most, known = max(counts[:-1]), len(y) - counts[-1]
         if schema is None and len(names) > 1 and most >= UNEQUAL * known > 0:
             found.remarks.append(
                 f"one class has {100 * most / known:.0f} % of the labels, and a model may name it alone: train with "
@@ -188,8 +188,8 @@ def _check_features(
     declared: Declared = {}
     with found.noted():
         declared = read_declared(categories) if isinstance(categories, str | Path) else categories or {}
-        # Strange names are told once, and the rest is checked without them.
-        encoded_columns({}, {name: said for name, said in declared.items() if name not in features}, auto=False)
+        # Declared columns that are not there are one problem; the others are checked each by itself.
+        encoded_columns({}, {name: content for name, content in declared.items() if name not in features}, auto=False)
     for name, column in features.items():
         _check_feature(name, column, {name: declared[name]} if name in declared else {}, encode, private, found)
 
@@ -197,7 +197,7 @@ def _check_features(
 def _check_feature(
     name: str, column: Any, declared: Declared, encode: str | None, private: bool, found: Findings
 ) -> None:
-    """One column by itself: what it would become, or what would help."""
+    """How one column would be encoded, or the option that would help."""
     try:
         kind = encoded_columns({name: column}, declared, auto=encode == "auto")[0]
         feature_columns({name: column}, len(column), [kind])
@@ -208,7 +208,7 @@ def _check_feature(
         return
     if kind.fitted and private:
         found.problems.append(
-            f"column {name!r} would be read off features that this unit protects; declare what it holds (--categories)"
+            f"column {name!r} would be encoded by features that this unit protects: declare it (--categories)"
         )
         found.suggest("--categories FILE")
     elif kind != FeatureColumn(name, size=kind.size):
@@ -216,7 +216,7 @@ def _check_feature(
 
 
 def _suggest(name: str, column: Any, private: bool, found: Findings) -> None:
-    """Whether the column can be encoded, or had better be dropped."""
+    """The option that encodes the column if it can be, else the one that drops it."""
     try:
         suggested_column(name, column)
     except InvalidInput:
@@ -234,7 +234,7 @@ def _reading(column: FeatureColumn) -> str:
 
 
 def _check_cells(features: Table, columns: Sequence[FeatureColumn], found: Findings) -> None:
-    """Cells against the columns that a release knows."""
+    """Whether the cells fit the columns of a release."""
     for column in columns:
         with found.noted():
             feature_columns(features, len(features[column.name]), [column])
@@ -276,11 +276,11 @@ def _check_edges(
 def _check_end(column: Any, ids: Any, name: str, found: Findings) -> Ids:
     """Positions of one end, int64 [m], -1 where it is no node."""
     at = places(column, ids, name)
-    strangers = np.flatnonzero(at < 0)
-    if strangers.size:
-        texts = coded(column.take(pa.array(strangers)), name)[0].to_pylist()
+    unknown = np.flatnonzero(at < 0)
+    if unknown.size:
+        texts = coded(column.take(pa.array(unknown)), name)[0].to_pylist()
         found.problems.append(
-            f"edges: {strangers.size:,} rows have a {name} that is not in the node table, first in row {strangers[0]}: "
+            f"edges: {unknown.size:,} rows have a {name} that is not in the node table, first in row {unknown[0]}: "
             f"{listed(texts)}; add the nodes, or leave the rows out"
         )
     return at

@@ -1,18 +1,18 @@
 """From the cells of feature columns to numbers: numbers as they are, truth values, categories, dates and blanks.
 
-What a column holds is declared, or, with "auto", read off its cells. Then `FeatureColumn.fitted` says so, and a run
-under a unit that protects features refuses it: a list of categories tells what the cells hold.
+What a column holds is declared, or, with "auto", inferred from its cells. Then `FeatureColumn.fitted` is set, and a run
+under a unit that protects features refuses it: a list of categories reveals what the cells hold.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -34,7 +34,8 @@ _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 _YEAR = 365.2425 * 86400e6
 """Microseconds."""
 _Y2K = 946684800 * 10**6
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
+_DECIMAL_COMMA = r"^[-+]?[0-9]+,[0-9]+$"
+_BLANK = pa.array(MISSING, TEXT)
 
 Declared = Mapping[str, str | Sequence[str]]
 """What columns hold: a list of categories, or number, truth or date, with a question mark where cells may be empty."""
@@ -76,20 +77,20 @@ def read_declared(path: str | Path) -> dict[str, str | list[str]]:
     return found
 
 
-def declared_column(name: str, said: str | Sequence[str]) -> FeatureColumn:
+def declared_column(name: str, content: str | Sequence[str]) -> FeatureColumn:
     """The column that a declaration describes."""
-    if isinstance(said, str):
-        kind = parse(Kind, said.removesuffix("?"), f"kind of column {name!r}")
+    if isinstance(content, str):
+        kind = parse(Kind, content.removesuffix("?"), f"kind of column {name!r}")
         if kind is Kind.CATEGORY:
             raise InvalidInput(f"column {name!r}: declare its categories as a list")
-        return FeatureColumn(name, kind, blanks=said.endswith("?"))
-    if not isinstance(said, list | tuple) or not said or not all(isinstance(each, str) for each in said):
+        return FeatureColumn(name, kind, blanks=content.endswith("?"))
+    if not isinstance(content, list | tuple) or not content or not all(isinstance(each, str) for each in content):
         raise InvalidInput(f"column {name!r}: declare a list of texts, or one of number, truth, date, number?, ...")
-    return FeatureColumn(name, Kind.CATEGORY, categories=tuple(each.strip() for each in said))
+    return FeatureColumn(name, Kind.CATEGORY, categories=tuple(each.strip() for each in content))
 
 
 def suggested_column(name: str, column: Any) -> FeatureColumn:
-    """What the cells look like; `fitted` unless the type alone says it."""
+    """What the cells look like; `fitted` unless that follows from the type of the column."""
     if pa.types.is_fixed_size_list(column.type):
         return _plain_column(name, column)
     if not (is_text(column.type) or pa.types.is_dictionary(column.type)):
@@ -97,29 +98,29 @@ def suggested_column(name: str, column: Any) -> FeatureColumn:
         kind = Kind.TRUTH if pa.types.is_boolean(column.type) else Kind.NUMBER
         return FeatureColumn(name, kind, blanks=blank, fitted=blank)
     texts, _ = coded(column, name)
-    cells = [text for text in texts.to_pylist() if text not in MISSING]
+    cells = texts.filter(pa.array(_known(texts)))
     blank = len(cells) < len(texts)
-    if not cells:
+    if not len(cells):
         raise InvalidInput(f"column {name!r} is empty; drop it (--drop {name})")
     if _are_numbers(cells):
         return FeatureColumn(name, blanks=blank, fitted=blank)
-    if all(map(_DECIMAL_COMMA.fullmatch, cells)):
+    if pc.all(pc.match_substring_regex(cells, _DECIMAL_COMMA)).as_py():
         raise InvalidInput(f"column {name!r} holds numbers with decimal commas, such as {cells[0]}; write points")
-    if {text.lower() for text in cells} <= {"true", "false"}:
+    if pc.all(pc.is_in(pc.utf8_lower(cells), value_set=pa.array(["true", "false"], TEXT))).as_py():
         return FeatureColumn(name, Kind.TRUTH, blanks=blank, fitted=True)
-    if _microseconds(pa.array(cells, TEXT)) is not None:
+    if _microseconds(cells) is not None:
         return FeatureColumn(name, Kind.DATE, blanks=blank, fitted=True)
     if len(cells) > min(MAX_CATEGORIES, max(FEW_CATEGORIES, len(column) // 2)):
         raise InvalidInput(
             f"column {name!r} holds {len(cells):,} different texts, such as {shown(cells[0])!r}: an id or free text? "
             f"Drop it (--drop {name}), or declare its categories (--categories)"
         )
-    return FeatureColumn(name, Kind.CATEGORY, categories=tuple(sorted(cells)), fitted=True)
+    return FeatureColumn(name, Kind.CATEGORY, categories=tuple(sorted(cells.to_pylist())), fitted=True)
 
 
-def _are_numbers(cells: list[str]) -> bool:
+def _are_numbers(cells: Any) -> bool:
     try:
-        return bool(np.isfinite(pa.array(cells, TEXT).cast(pa.float64()).to_numpy()).all())
+        return bool(np.isfinite(cells.cast(pa.float64()).to_numpy()).all())
     except pa.ArrowInvalid:
         return False
 
@@ -138,8 +139,8 @@ def feature_columns(table: Table, rows: int, columns: Sequence[FeatureColumn] | 
     return torch.from_numpy(x)
 
 
-def _encoded(column: FeatureColumn, cells: Any) -> NDArray[np.float64]:
-    """Finite numbers [rows * width], or an error that names the cell."""
+def _encoded(column: FeatureColumn, cells: Any) -> NDArray[Any]:
+    """Finite numbers, or truth values, [rows * width], or an error that names the cell."""
     if column.kind is Kind.CATEGORY:
         return _one_hot(column, cells)
     size = cells.type.list_size if pa.types.is_fixed_size_list(cells.type) else 1
@@ -161,34 +162,30 @@ def _encoded(column: FeatureColumn, cells: Any) -> NDArray[np.float64]:
     return np.stack([np.where(blank, 0.0, values), ~blank], axis=1)
 
 
-def _one_hot(column: FeatureColumn, cells: Any) -> NDArray[np.float64]:
-    """A 1 in the place of each cell's category [rows, k]; none where it is empty."""
-    texts, codes = coded(_whole(cells), f"nodes: feature {column.name!r}: categories")
-    table = np.zeros((len(texts), len(column.categories)))
-    for code, text in enumerate(texts.to_pylist()):
-        if text in column.categories:
-            table[code, column.categories.index(text)] = 1
-        elif text not in MISSING:
-            raise InvalidInput(
-                f"nodes row {int(np.argmax(codes == code))}: feature {column.name!r} is {shown(text)!r}, which is none "
-                f"of its categories: {shown(', '.join(column.categories))}; correct it, or leave it empty if unknown"
-            )
-    return table[codes]
+def _one_hot(column: FeatureColumn, cells: Any) -> NDArray[np.bool_]:
+    """Whether each cell is each category [rows, k]; none where it is empty."""
+    plain = cells.cast(TEXT) if pa.types.is_boolean(cells.type) else cells
+    texts, codes = coded(plain, f"nodes: feature {column.name!r}: categories")
+    places = pc.index_in(texts, value_set=pa.array(column.categories, TEXT)).fill_null(-1).to_numpy()
+    strange = np.flatnonzero((places < 0) & _known(texts))
+    if strange.size:
+        raise InvalidInput(
+            f"{_cell(column.name, texts, codes, strange[0])}, which is none of its categories: "
+            f"{shown(', '.join(column.categories))}; correct it, or leave it empty if unknown"
+        )
+    found: NDArray[np.bool_] = places[codes][:, None] == np.arange(len(column.categories))
+    return found
 
 
-def _whole(cells: Any) -> Any:
-    """Truth values as their words, numbers without a fraction as whole ones; the rest as it is."""
-    if pa.types.is_boolean(cells.type):
-        return cells.cast(TEXT)
-    return cells
+def _known(texts: Any) -> NDArray[np.bool_]:
+    """Which texts are not empty and mean no missing value."""
+    missing: NDArray[np.bool_] = pc.is_in(texts, value_set=_BLANK).to_numpy(zero_copy_only=False)
+    return ~missing
 
 
-def _by_text(cells: Any, name: str) -> tuple[list[str], Ids] | None:
+def _by_text(cells: Any, name: str) -> tuple[Any, Ids] | None:
     """The distinct texts of a column of text, and each row's place among them; None for numbers."""
-    if is_text(cells.type) or pa.types.is_dictionary(cells.type):
-        texts, codes = coded(cells, name)
-        return texts.to_pylist(), codes
-    return None
+    return coded(cells, name) if is_text(cells.type) or pa.types.is_dictionary(cells.type) else None
 
 
 def _loose_numbers(cells: Any, name: str) -> NDArray[np.float64]:
@@ -196,13 +193,11 @@ def _loose_numbers(cells: Any, name: str) -> NDArray[np.float64]:
     found = _by_text(cells, name)
     if found is None:
         values = _doubles(cells)
-        blank = np.isnan(values)
-        _require_finite(np.where(blank, 0.0, values), name, 1)
+        _require_finite(np.where(np.isnan(values), 0.0, values), name, 1)
         return values
     texts, codes = found
-    known = np.array([text not in MISSING for text in texts])
-    filled = pa.array([text if there else "0" for text, there in zip(texts, known, strict=True)], TEXT)
-    values = _numbers(filled, name, codes)
+    known = _known(texts)
+    values = _numbers(pc.if_else(pa.array(known), texts, pa.scalar("0", TEXT)), name, codes)
     _require_finite(values[codes], name, 1)
     return np.where(known, values, np.nan)[codes]
 
@@ -217,11 +212,9 @@ def _truths(cells: Any, name: str) -> NDArray[np.float64]:
             raise InvalidInput(f"nodes row {wrong[0]}: feature {name!r} is {values[wrong[0]]}, not true or false")
         return values
     texts, codes = found
-    meant = [np.nan if text in MISSING else _TRUTH.get(text.lower()) for text in texts]
-    for code, value in enumerate(meant):
-        if value is None:
-            row = int(np.argmax(codes == code))
-            raise InvalidInput(f"nodes row {row}: feature {name!r} is {shown(texts[code])!r}, not true or false")
+    meant = [np.nan if text in MISSING else _TRUTH.get(text.lower()) for text in texts.to_pylist()]
+    if None in meant:
+        raise InvalidInput(f"{_cell(name, texts, codes, meant.index(None))}, not true or false")
     return np.array(meant, dtype=np.float64)[codes]
 
 
@@ -231,16 +224,23 @@ def _years(cells: Any, name: str) -> NDArray[np.float64]:
     if found is None:
         raise InvalidInput(f"nodes: feature {name!r} holds numbers, not dates such as 2024-03-31")
     texts, codes = found
-    values = np.full(len(texts), np.nan)
-    for code, text in enumerate(texts):
-        if text in MISSING:
-            continue
-        moment = _microseconds(pa.array([text], TEXT))
+    values, known = np.full(len(texts), np.nan), np.flatnonzero(_known(texts))
+    moments = _microseconds(texts.take(pa.array(known)))
+    if moments is not None:
+        values[known] = (moments - _Y2K) / _YEAR
+        return values[codes]
+    # One by one: some may have a zone and others none.
+    for code in known.tolist():
+        moment = _microseconds(texts[code : code + 1])
         if moment is None:
-            row = int(np.argmax(codes == code))
-            raise InvalidInput(f"nodes row {row}: feature {name!r} is {shown(text)!r}, not a date such as 2024-03-31")
+            raise InvalidInput(f"{_cell(name, texts, codes, code)}, not a date such as 2024-03-31")
         values[code] = (moment[0] - _Y2K) / _YEAR
     return values[codes]
+
+
+def _cell(name: str, texts: Any, codes: Ids, code: int) -> str:
+    """Words for the first cell with a text."""
+    return f"nodes row {int(np.argmax(codes == code))}: feature {name!r} is {shown(texts[code])!r}"
 
 
 def _microseconds(texts: Any) -> NDArray[np.int64] | None:

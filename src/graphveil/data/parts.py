@@ -58,7 +58,7 @@ class EdgeParts:
             raise InvalidInput(f"edges: {pattern} cannot be read as Parquet files: {error}") from None
         if any(head != heads[0] for head in heads):
             raise InvalidInput(f"edges: the files of {pattern} name their columns differently; write all parts alike")
-        in_order = ids.equals(pa.array(range(len(ids))).cast(ids.type))
+        in_order = ids.equals(pa.array(np.arange(len(ids))).cast(ids.type))
         # Workers run in folders of their own.
         paths = tuple(str(file.resolve()) for file in files)
         return cls(paths, heads[0][0], heads[0][1], ids, undirected, clean, in_order)

@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+FUZZ := "tables.py csv" "tables.py parquet" "tables.py pyg" graphs.py settings.py releases.py ledgers.py \
+	kill_ledgers.py kill_saves.py kill_streams.py
 
-.PHONY: demo quick test test-all mutants lint docs contribute clean
+.PHONY: demo quick test test-all fuzz mutants lint docs contribute clean
 
 $(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,8 +30,11 @@ test: lint ## Lint, type check and the tests, but for the slow ones
 test-all: lint ## The slow tests too: before a release
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-mutants: $(STAMP) ## Plant the mistakes of lab/benchmarks/mutants.toml one by one and see that tests find them: before a release
-	$(BIN)/python lab/benchmarks/mutants.py --jobs 2
+fuzz: $(STAMP) ## Damaged tables, graphs, settings, releases and ledgers, and processes killed at random moments: before a release
+	for script in $(FUZZ); do $(BIN)/python tests/fuzz/$$script || exit 1; done
+
+mutants: $(STAMP) ## Plant the mistakes of tests/mutants/mutants.toml one by one and see that tests find them: before a release
+	$(BIN)/python tests/mutants/mutants.py --jobs 2
 
 docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
 	$(BIN)/python -m zensical build --clean --strict

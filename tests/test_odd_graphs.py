@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-import fuzz_graphs
 import graphveil as gv
-from fuzz_graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
+from fuzz import graphs
+from fuzz.graphs import BAD, GRAPHS, Case, Ending, ending, every, graph_of, some
 from graphveil.errors import InvalidInput
 from graphveil.methods.method import METHODS, Method
 from graphveil.privacy.session import Session
@@ -113,5 +113,5 @@ class TestEndings:
             while session:
                 pass
 
-        monkeypatch.setattr(fuzz_graphs, "LIMIT", 1)
+        monkeypatch.setattr(graphs, "LIMIT", 1)
         assert self.met(monkeypatch, fit).kind == "slow"

@@ -31,8 +31,6 @@ from graphveil.privacy.session import Session
 from graphveil.release.certificate import Provenance
 from graphveil.release.record import Stopwatch, record_of, scores
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
-from graphveil_lab.bench import runner
-from graphveil_lab.bench.spec import Spec
 
 
 @dataclass(frozen=True)
@@ -395,32 +393,6 @@ class TestScores:
         assert scores(release, graph)[1] == release.evaluate("test")
         with pytest.raises(Unsupported):
             release.evaluate("test", beside(graph))
-
-    def test_the_bench_scores_public_test_nodes(self, tmp_path: Path) -> None:
-        spec = self.spec("dpsgd", {"steps": 3})
-        [record] = runner.run(spec, out=tmp_path, progress=False)
-        assert record.result is not None
-        graph = datasets.load("social", split="two_graphs", seed=2)
-        release = gv.train(graph, gv.methods.DpSgd(steps=3), epsilon=2, delta=1e-5, unit="node", seed=2)
-        expected = release.evaluate("test", graph.public_graph)
-        kept = record.result.test.model_dump(exclude={"rare_f1", "precision"})
-        assert kept == pytest.approx({score: expected[score] for score in kept})
-
-    @pytest.mark.usefixtures("known")
-    def test_the_bench_refuses_what_it_could_not_score(self) -> None:
-        with pytest.raises(ValueError, match="gcn labels the private graph alone"):
-            self.spec("gcn", {})
-        assert self.spec("student", {}).tasks()
-        with pytest.raises(ValueError, match="student needs a public graph"):
-            self.spec("student", {}, split="random")
-        assert self.spec("student", {}, split="two_graphs_exchanged").tasks()
-        with pytest.raises(ValueError, match="gcn labels the private graph alone"):
-            self.spec("gcn", {}, split="two_graphs_exchanged")
-
-    @staticmethod
-    def spec(method: str, params: dict[str, Any], split: str = "two_graphs") -> Spec:
-        base = {"title": "t", "datasets": ["social"], "unit": "node", "delta": 1e-5, "epsilons": [2], "seeds": [2]}
-        return Spec.model_validate(base | {"split": split, "method": [{"name": method, "params": params}]})
 
 
 @pytest.mark.usefixtures("known")

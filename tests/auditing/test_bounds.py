@@ -13,7 +13,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, binom, nct
 
-import auditor
+from fuzz import auditor
 from graphveil.auditing import bounds
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.errors import InvalidInput
@@ -274,7 +274,7 @@ def test_a_fixed_threshold_shares_between_two_rates() -> None:
 
 
 def test_bounds_rarely_exceed_the_truth() -> None:
-    """A small version of lab/benchmarks/auditor.py: ten families of mechanisms, six of each."""
+    """A small version of tests/fuzz/auditor.py: ten families of mechanisms, six of each."""
     found = auditor.exceeding(mechanisms=60, runs=400, seed=3)
     for name, tally in found.items():
         allowed = 4 if name == "bayesian" else 1 + tally["audits"] // 100

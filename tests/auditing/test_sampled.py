@@ -15,9 +15,6 @@ from graphveil.auditing.sampled import exact_evidence
 from graphveil.data.sealing import Sealed
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.mechanisms.gaussian import Gaussian
-from graphveil.runtime.engine import one_thread
-from graphveil_lab.court import court
-from graphveil_lab.court.sound_cases import SoundClaim
 
 
 class Rows:
@@ -48,26 +45,6 @@ def test_a_sample_without_replacement_is_a_mixture_over_all_samples(answer: floa
         for present in (True, False)
     }
     assert told == pytest.approx(np.log(density[True] / density[False]), rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ["ndp-node", pytest.param("heterpoisson-node", marks=pytest.mark.slow)])
-def test_exact_evidence_is_a_likelihood_ratio(name: str) -> None:
-    """Its mean over answers of the second graph is 1, which a guess at the law would miss."""
-    (case,) = (case for case in court.cases() if case.name == name)
-    assert isinstance(case, SoundClaim)
-    with one_thread():
-        ratios = np.exp(case.with_less_noise(1.0).log_ratios(False, range(200)))
-    assert ratios.mean() == pytest.approx(1.0, abs=5 * ratios.std() / np.sqrt(len(ratios)))
-    assert ratios.std() < 4
-
-
-@pytest.mark.parametrize("name", ["drw-features", "ndp-node", "heterpoisson-node"])
-def test_a_plan_without_any_noise_is_told_at_once(name: str) -> None:
-    (case,) = (case for case in court.cases() if case.name == name)
-    assert isinstance(case, SoundClaim)
-    with one_thread():
-        scores = case.with_less_noise(0.0).play(6, seed=3)
-    assert scores.present.min() > scores.absent.max()
 
 
 def test_where_samples_are_many_nothing_is_said() -> None:

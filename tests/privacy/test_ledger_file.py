@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import forked
-import fuzz_ledgers
 import graphveil as gv
-import kill_ledgers
-from fuzz_ledgers import Specimen, page, undoing
+from fuzz import kill_ledgers
+from fuzz import ledgers as damage
+from fuzz.ledgers import Specimen, page, undoing
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, Tampered, Unsupported
 from graphveil.mechanisms.gaussian import GaussianCurve
@@ -291,7 +291,7 @@ class TestLeftBeside:
     def test_a_torn_write_is_undone(self, specimen: Specimen, place: Callable[..., Path]) -> None:
         before, after = specimen.states[0], specimen.states[1]
         truth = told(place(before))
-        pages = range(len(after) // fuzz_ledgers.PAGE)
+        pages = range(len(after) // damage.PAGE)
         changed = [number for number in pages if page(before, number) != page(after, number)]
         assert len(changed) > 2
         for count in range(1, len(changed)):
@@ -313,7 +313,7 @@ class TestLeftBeside:
     ) -> None:
         before, after = specimen.states[0], specimen.states[1]
         truth, inspect = told(place(before)), LedgerFile._inspect
-        torn = page(after, 0) + page(after, 1) + before[2 * fuzz_ledgers.PAGE :]
+        torn = page(after, 0) + page(after, 1) + before[2 * damage.PAGE :]
 
         def too_early(self: LedgerFile, write: bool) -> None:
             monkeypatch.setattr(LedgerFile, "_inspect", inspect)
@@ -328,7 +328,7 @@ class TestLeftBeside:
         self, specimen: Specimen, place: Callable[..., Path]
     ) -> None:
         torn = bytearray(specimen.body)
-        torn[3 * fuzz_ledgers.PAGE + 8 :] = bytes(len(torn) - 3 * fuzz_ledgers.PAGE - 8)
+        torn[3 * damage.PAGE + 8 :] = bytes(len(torn) - 3 * damage.PAGE - 8)
         for back in (specimen.states[1], specimen.stranger):
             journal = undoing(back, bytes(torn).ljust(len(back), b"\0"))
             path = place(bytes(torn), journal=journal)
@@ -338,7 +338,7 @@ class TestLeftBeside:
             assert Path(f"{path}-journal").read_bytes() == journal
 
     def test_a_foreign_log_is_refused(self, specimen: Specimen, place: Callable[..., Path], tmp_path: Path) -> None:
-        for log in (fuzz_ledgers.logged(specimen.body, tmp_path), b"", b"noise" * 2000):
+        for log in (damage.logged(specimen.body, tmp_path), b"", b"noise" * 2000):
             path = place(specimen.body, wal=log)
             held = path.read_bytes()
             with pytest.raises(Tampered, match="wal is no part of this ledger; move it away"):
@@ -790,7 +790,7 @@ class TestFirstVersion:
         before = path.read_bytes()
         Ledger(path).reserve(graph, small(0.4))
         after = path.read_bytes()
-        numbers = range(max(len(before), len(after)) // fuzz_ledgers.PAGE)
+        numbers = range(max(len(before), len(after)) // damage.PAGE)
         changed = [number for number in numbers if page(before, number) != page(after, number)]
         made = []
         for count in range(len(changed) + 1):
@@ -833,17 +833,17 @@ class TestFirstVersion:
 
 
 def test_a_hundred_damaged_ledgers_are_refused_or_read_alike() -> None:
-    verdicts, wrong = fuzz_ledgers.run(100, seed=17)
+    verdicts, wrong = damage.run(100, seed=17)
     assert wrong == []
     assert min(verdicts["refused"], verdicts["alike"]) > 5
 
 
 def test_the_fuzzer_sees_a_ledger_that_lost_an_entry(tmp_path: Path) -> None:
     specimen = Specimen.made(tmp_path, entries=3)
-    truth = fuzz_ledgers.contents(tmp_path / "own.db")
+    truth = damage.contents(tmp_path / "own.db")
     (tmp_path / "older.db").write_bytes(specimen.states[-2])
-    assert fuzz_ledgers.verdict(tmp_path / "older.db", truth, specimen.graph) == "silent"
-    assert fuzz_ledgers.verdict(tmp_path / "own.db", truth, specimen.graph) == "alike"
+    assert damage.verdict(tmp_path / "older.db", truth, specimen.graph) == "silent"
+    assert damage.verdict(tmp_path / "own.db", truth, specimen.graph) == "alike"
 
 
 def test_killed_writers_lose_and_overspend_nothing() -> None:

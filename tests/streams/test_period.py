@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from audit_streams import audit
+from graphveil.auditing.stream_game import Moment, graph_of, small_graph
+from graphveil.auditing.stream_game import released_counts as counted
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
 from graphveil.mechanisms.geometric_count import Tally
@@ -20,8 +21,6 @@ from graphveil.privacy.noise import Secure, Seeded
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step
-from graphveil_lab.court.case import small_graph
-from graphveil_lab.court.stream_case import Moment, graph_of, told
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +48,7 @@ def test_no_life_of_an_edge_moves_more_than_one_release_would(tmp_path: Path, un
     cases = [(life, rows) for life in LIVES for rows in ROWS]
     for number, (life, rows) in enumerate(draw.sample(cases, 100)):
         present, absent = (
-            told(tmp_path / f"{number}-{world}", moments, undirected, 0.0, Seeded(0))
+            counted(tmp_path / f"{number}-{world}", moments, undirected, 0.0, Seeded(0))
             for world, moments in enumerate(histories(life, rows, draw))
         )
         moved = [abs(x - y).sum() for x, y in zip(present, absent, strict=True)]
@@ -67,18 +66,20 @@ def moments(edges: list[set[tuple[int, int]]], rows: list[tuple[int, ...]], said
 
 
 def test_both_ends_are_counted_each_in_the_period_of_its_row(tmp_path: Path) -> None:
-    found = told(tmp_path / "j", moments([{(0, 1)}] * 3, [(0,), (0, 1), (0, 1)], (0, 1)), True, 0.0, Seeded(0))
+    found = counted(tmp_path / "j", moments([{(0, 1)}] * 3, [(0,), (0, 1), (0, 1)], (0, 1)), True, 0.0, Seeded(0))
     assert [each.tolist() for each in found] == [[[0, 1]], [[0, 0], [1, 0]], [[0, 0], [0, 0]]]
 
 
 def test_an_edge_that_vanishes_and_comes_back_stays_counted(tmp_path: Path) -> None:
-    found = told(tmp_path / "j", moments([{(0, 1)}, set(), {(0, 1)}], [(0, 1)] * 3, (0, 1)), True, 0.0, Seeded(0))
+    found = counted(tmp_path / "j", moments([{(0, 1)}, set(), {(0, 1)}], [(0, 1)] * 3, (0, 1)), True, 0.0, Seeded(0))
     assert [int(each.sum()) for each in found] == [2, 0, 0]
 
 
 def test_an_end_is_counted_by_what_was_said_then(tmp_path: Path) -> None:
     edges = frozenset({(0, 1)})
-    found = told(tmp_path / "j", [Moment(edges, (0, 1), (0, 1)), Moment(edges, (0, 1), (1, 0))], True, 0.0, Seeded(0))
+    found = counted(
+        tmp_path / "j", [Moment(edges, (0, 1), (0, 1)), Moment(edges, (0, 1), (1, 0))], True, 0.0, Seeded(0)
+    )
     assert found[0].tolist() == [[0, 1], [1, 0]]
     assert not found[1].any()
 
@@ -89,7 +90,7 @@ def test_every_refreshed_row_gets_noise_of_its_own_with_or_without_new_edges(
 ) -> None:
     nodes = 400
     stream = moments([{(0, 1)}, set()], [tuple(range(nodes))] * 2, (0,) * nodes)
-    first, second = (each.ravel().astype(float) for each in told(tmp_path / "j", stream, True, 2.0, source))
+    first, second = (each.ravel().astype(float) for each in counted(tmp_path / "j", stream, True, 2.0, source))
     alpha = np.exp(-1 / 2.0)
     spread = np.sqrt(2 * alpha) / (1 - alpha)
     assert second.std() == pytest.approx(spread, rel=0.15)
@@ -110,11 +111,11 @@ def test_nothing_is_told_that_the_journal_does_not_have(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(Journal, "_keep", full)
     with pytest.raises(GraphveilError, match="disk is full"):
-        told(tmp_path / "j", stream, True, 1.0, Seeded(0))
+        counted(tmp_path / "j", stream, True, 1.0, Seeded(0))
     monkeypatch.undo()
     monkeypatch.setattr(os, "fsync", lambda _: None)
     # So it was not told, and may be counted.
-    assert int(told(tmp_path / "j", stream, True, 0.0, Seeded(0))[0].sum()) == 2
+    assert int(counted(tmp_path / "j", stream, True, 0.0, Seeded(0))[0].sum()) == 2
 
 
 def test_a_period_is_asked_by_count_alone(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def ring(nodes: int) -> Graph:
 def test_rows_are_refreshed_by_public_facts_alone(tmp_path: Path) -> None:
     """The schedule of doubling, and the same rows whatever the edges are."""
     said, folder = (0, 1, 0, 1), tmp_path / "j"
-    told(folder, moments([{(0, 1)}], [(0, 1, 2, 3)], said), True, 1.0, Seeded(0))
+    counted(folder, moments([{(0, 1)}], [(0, 1, 2, 3)], said), True, 1.0, Seeded(0))
     due = []
     for period in range(2, 10):
         graph = ring(4 if period < 6 else 5)
@@ -158,7 +159,7 @@ def test_rows_are_refreshed_by_public_facts_alone(tmp_path: Path) -> None:
 
 
 def test_nodes_that_are_asked_about_are_refreshed_and_no_others(tmp_path: Path) -> None:
-    told(tmp_path / "j", moments([{(0, 1)}], [(0, 1)], (0, 1, 0, 1)), True, 1.0, Seeded(0))
+    counted(tmp_path / "j", moments([{(0, 1)}], [(0, 1)], (0, 1, 0, 1)), True, 1.0, Seeded(0))
     graph = ring(4)
     with Journal.held(tmp_path / "j", fresh=False) as journal:
         places, _ = journal.places(None, 4)
@@ -177,14 +178,3 @@ def test_nodes_that_are_asked_about_are_refreshed_and_no_others(tmp_path: Path) 
             refreshed(3, graph, journal, places)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="unknown refresh"):
             refreshed("edges", graph, journal, places)
-
-
-@pytest.mark.parametrize("undirected", [True, False])
-def test_an_audit_of_a_whole_stream_is_consistent_with_the_claim_of_one_release(undirected: bool) -> None:
-    found = audit(80, 2.0, undirected)
-    assert found.verdict == "consistent"
-    assert found.lower > 0.3
-
-
-def test_an_audit_refutes_the_claim_if_the_journal_forgets() -> None:
-    assert audit(250, 2.0, broken=True).verdict == "refuted"

@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -119,3 +120,17 @@ def read_json(file: Path) -> Any:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f'{text} is no number; unknown is null, infinite is "inf"')
+
+
+def main(words: list[str]) -> None:
+    """Keep what a script measures that writes its numbers by `--json FILE`: the file, then the script's command."""
+    if len(words) < 2:
+        raise SystemExit("usage: python lab/src/graphveil_lab/kept_files.py FILE COMMAND...")
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "found.json"
+        subprocess.run([*words[1:], "--json", str(found)], check=True)
+        write(Path(words[0]), read_json(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

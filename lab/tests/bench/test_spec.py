@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ def read(tmp_path: Path, text: str) -> spec.Spec:
     path = tmp_path / "trial.toml"
     path.write_text(text)
     return spec.load(path)
+
+
+def test_a_file_imports_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="a file imports nothing"):
+        read(tmp_path, GOOD.replace('name = "dpsgd"', 'name = "lurking:Lurk"'))
+    assert "lurking" not in sys.modules
 
 
 def test_reads_what_is_written(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import torch
 
 import singular_vectors
 from graphveil.auditing.game import Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
-from graphveil_lab.court.case import small_graph
 from singular_vectors import Moved, basis, edges
 
 

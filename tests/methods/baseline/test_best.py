@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_repeat_and_select
 
 import graphveil as gv
-import selection
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
@@ -26,7 +23,6 @@ from graphveil.privacy import accounting
 from graphveil.privacy.noise import Secure, Seeded, Stream
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Reading, State
-from graphveil_lab.report.cards import cards
 
 QUICK = Gap(hidden=8, head=8, epochs=5)
 FLOOR = DpSgd(steps=20, learning_rate=64.0)
@@ -223,10 +219,6 @@ def test_a_release_by_a_noisy_choice_is_saved_and_audited(graph: Graph, tmp_path
     assert gv.load(folder).audit == found
 
 
-def test_a_report_shows_the_candidates_and_no_card_of_a_choice() -> None:
-    assert [card.name for card in cards([], ["best", "dpsgd, charged"])] == ["dpsgd"]
-
-
 @pytest.mark.parametrize("kind", [HeterPoisson, Ndp, PrivGnn], ids=lambda kind: kind.name())
 def test_predictions_that_read_others_are_refused(kind: type[Method]) -> None:
     with pytest.raises(Unsupported, match=rf"cannot choose for {kind.name()}, which predicts from"):
@@ -254,19 +246,3 @@ def test_a_file_cannot_make_an_impossible_choice() -> None:
     described["candidates"][1] = {"kind": "Gaussian", "std": 1.0, "clip": 1.0}
     with pytest.raises(Tampered, match="unknown part"):
         rebuild_method(described)
-
-
-def test_the_page_shows_what_the_benchmark_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    selection.main()
-    page = Path(__file__).parents[3] / "docs" / "methods" / "best.md"
-    assert capsys.readouterr().out in page.read_text(encoding="utf-8")
-
-
-def test_random_stopping_by_another_implementation() -> None:
-    """Theorem 2 as dp-accounting has it; its theorem 6 takes a looser delta, so it bounds ours from above."""
-    renyi = selection.ORDERS * 0.3**2 / 2
-    theirs = [
-        selection.converted(_compute_rdp_repeat_and_select(selection.ORDERS, renyi, 24.0, s)) for s in (1, np.inf)
-    ]
-    assert selection.geometric(0.3, 24.0) == pytest.approx(theirs[0], rel=1e-9)
-    assert 0.6 * theirs[1] < selection.poisson(0.3, 24.0) < theirs[1]

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 import graphveil as gv
-from graphveil.data.sealing import Public
-from graphveil.errors import InvalidInput, Unsupported
-from graphveil.mechanisms.contractive import Contractive
-from graphveil.mechanisms.renyi import RenyiCurve
-from graphveil.methods.edge.caribou import Caribou, printed_move, printed_node_move
-from graphveil.privacy import accounting
-from graphveil.vocabulary import Adjacency, Reading
-from sensitivity_search import (
+from fuzz.sensitivity import (
     SETTINGS,
     Pair,
     attained,
@@ -29,6 +22,13 @@ from sensitivity_search import (
     theorem_five,
     theorem_four,
 )
+from graphveil.data.sealing import Public
+from graphveil.errors import InvalidInput, Unsupported
+from graphveil.mechanisms.contractive import Contractive
+from graphveil.mechanisms.renyi import RenyiCurve
+from graphveil.methods.edge.caribou import Caribou, printed_move, printed_node_move
+from graphveil.privacy import accounting
+from graphveil.vocabulary import Adjacency, Reading
 
 
 @pytest.mark.parametrize("pairs", [180, pytest.param(720, marks=pytest.mark.slow)])

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Game, Pair
-from graphveil.data.arcs import Csr
-from graphveil.data.graph import Graph
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
@@ -69,14 +62,6 @@ class Played(Case):
 
     def play(self, runs: int, seed: int) -> Scores:
         return self.game().play(runs, seed)
-
-
-def small_graph(edges: Sequence[tuple[int, int]], x: Tensor, y: Tensor) -> Graph:
-    """An undirected graph with features x [n, d] and labels y [n], all of whose nodes train."""
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    adj = Csr.from_edge_index(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), len(x))
-    train, none = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.bool)
-    return Graph(x, adj, y, int(y.max()) + 1, True, train, none, none, "canary", "all train", every_id_present=True)
 
 
 def game_of(pair: Pair, method: Method, unit: Unit, noise: float) -> Game:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from graphveil.auditing.bounds import Scores, finding
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError
 from graphveil.methods.method import METHODS, Method
@@ -28,7 +29,7 @@ from graphveil.nn.own_network import OwnNetwork
 from graphveil.privacy import accounting
 from graphveil.release.audit_result import AuditResult
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Unit
-from graphveil_lab.court.case import Case, Played, small_graph
+from graphveil_lab.court.case import Case, Played
 from graphveil_lab.court.stronger import strong_pairs, stronger
 
 DELTAS = 0.4, 0.05

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from graphveil.auditing.game import Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
 from graphveil.methods.edge.caribou import Caribou
 from graphveil.methods.method import Method
@@ -27,7 +28,6 @@ from graphveil.methods.public_graph.privgnn import PrivGnn
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.subgraph_model import start
 from graphveil.vocabulary import Unit
-from graphveil_lab.court.case import small_graph
 
 _STILL = 1e-6
 """A learning rate with which weights stay what the attacker knows them to be."""

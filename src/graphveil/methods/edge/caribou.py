@@ -38,7 +38,7 @@ _MIN_DEGREE = (
 )
 _NODE_MOVE = (
     "Theorem 5 reads the degrees of the private graph, leaves out the beta X_0 of the node that differs, and bounds "
-    "the row of a hub by 1: lab/benchmarks/sensitivity_search.py finds moves up to 12 times the printed one"
+    "the row of a hub by 1: tests/fuzz/sensitivity.py finds moves up to 12 times the printed one"
 )
 _NO_SOUND_NODE = (
     "caribou has no sound claim for nodes: one node moves a hop by about the root of its degree, which nothing public "

@@ -9,13 +9,14 @@ import torch
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
 from graphveil.methods.node.paircounts import PairCounts
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Floats, Plan, Reading, Unit
-from graphveil_lab.court.case import Case, small_graph
+from graphveil_lab.court.case import Case
 
 _PAIRS = 600
 _NOISE = 16.0

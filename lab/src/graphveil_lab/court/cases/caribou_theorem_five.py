@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.methods.edge.caribou import Caribou
 from graphveil.vocabulary import Unit
-from graphveil_lab.court.case import Played, game_of, small_graph
+from graphveil_lab.court.case import Played, game_of
 
 _LEAVES = 20
 

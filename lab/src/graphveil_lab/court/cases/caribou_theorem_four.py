@@ -10,12 +10,13 @@ import torch
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.mechanisms.contractive import Contractive, telling_direction
 from graphveil.methods.edge.caribou import Caribou
 from graphveil.methods.edge.parts.edge_method import messages
 from graphveil.privacy.noise import Seeded
 from graphveil.vocabulary import Unit
-from graphveil_lab.court.case import Played, game_of, small_graph
+from graphveil_lab.court.case import Played, game_of
 
 
 @dataclass(frozen=True, eq=False)

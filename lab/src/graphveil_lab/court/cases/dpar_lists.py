@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.sealing import Public, Sealed
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.method import Method
 from graphveil.nn.clipping import ExampleGradients, dense_gradients
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
-from graphveil_lab.court.case import Played, game_of, small_graph
+from graphveil_lab.court.case import Played, game_of
 
 _LISTED = 20
 """Rows, beside the node's own, whose lists name it."""

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from graphveil.auditing.bounds import Scores
 from graphveil.auditing.game import Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
 from graphveil.methods.edge.gap import Gap
 from graphveil.release.release import Release
 from graphveil.run import infer, train
 from graphveil.runtime.progress import quiet
 from graphveil.vocabulary import Floats, State, Unit
-from graphveil_lab.court.case import Case, small_graph
+from graphveil_lab.court.case import Case
 
 _METHOD = Gap(hidden=0, head=4)
 _EPSILON, _DELTA = 0.1, 1e-5

@@ -9,13 +9,14 @@ from functools import partial
 import torch
 
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.methods.edge.parts.edge_method import messages
 from graphveil.methods.method import Method
 from graphveil.privacy.session import Session
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
-from graphveil_lab.court.case import Played, game_of, small_graph
+from graphveil_lab.court.case import Played, game_of
 
 _DEGREE = 20
 

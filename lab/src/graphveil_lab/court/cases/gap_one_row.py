@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from graphveil.auditing.game import Game, Pair
+from graphveil.auditing.stream_game import small_graph
 from graphveil.methods.edge.gap import Gap
 from graphveil.vocabulary import Unit
-from graphveil_lab.court.case import Played, game_of, small_graph
+from graphveil_lab.court.case import Played, game_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Killed periods: `python lab/benchmarks/kill_streams.py [COUNT] [SEED]` kills COUNT processes (200) that extend a release.
+"""Killed periods: `python tests/fuzz/kill_streams.py [COUNT] [SEED]` kills COUNT processes (200) that extend a release.
 
 A process extends a growing graph again and again, saves each release, and tells that it did. It is killed by SIGKILL at
 a random moment: half of them anywhere, half within some milliseconds of the journal being written. There is no noise,

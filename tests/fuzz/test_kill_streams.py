@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import kill_streams
+from fuzz import kill_streams
 
 
 def test_nothing_is_counted_twice_or_lost_by_whoever_is_killed() -> None:

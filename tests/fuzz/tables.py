@@ -1,4 +1,4 @@
-"""Damaged and odd tables at the border. Run: python lab/benchmarks/fuzz_tables.py {csv,parquet,pyg} [--count N] [--seed S].
+"""Damaged and odd tables at the border. Run: python tests/fuzz/tables.py {csv,parquet,pyg} [--count N] [--seed S].
 
 Every case damages well-formed input (bytes, cells, structure, types) and asks for a graph. Allowed are a graphveil
 error and a graph that an independent reading by Python alone agrees with. Counted are raw exceptions, silent

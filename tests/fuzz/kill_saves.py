@@ -1,6 +1,6 @@
 """Processes that are killed while they save or train: what was there is there, or what is new, and never a half.
 
-    python lab/benchmarks/kill_saves.py [--saves 450] [--trains 50] [--seed 0]
+    python tests/fuzz/kill_saves.py [--saves 450] [--trains 50] [--seed 0]
 
 Saves: a process saves a release over another and is sent SIGKILL at a random moment. Trains: a process runs `graphveil
 train` with a ledger, on a tiny graph, and is killed likewise. Those that end before they are killed are not counted.

@@ -1,4 +1,4 @@
-"""A few hundred of the damaged tables of lab/benchmarks/fuzz_tables.py, and what its own reading is worth."""
+"""A few hundred of the damaged tables of tests/fuzz/tables.py, and what its own reading is worth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuzz_tables import CASES, by_python, case, open_quote
+from fuzz.tables import CASES, by_python, case, open_quote
 from graphveil.data import columns, tables, tensors
 
 

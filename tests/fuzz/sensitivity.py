@@ -3,8 +3,8 @@
 The search knows the operator (one silent hop of the mechanism), the claimed bound and what a neighbour is; nothing
 else. It draws graphs of many shapes, then climbs from the worst: an edge toggled, a node added, copied or dropped.
 
-    python lab/benchmarks/sensitivity_search.py --json lab/results/sensitivity-search.json
-    python lab/benchmarks/sensitivity_search.py [--pairs 10000] [--climbs 1000] [--largest 30 60] [--seed 0]
+    python tests/fuzz/sensitivity.py
+    python tests/fuzz/sensitivity.py [--pairs 10000] [--climbs 1000] [--largest 30 60] [--seed 0]
 
 prints for every claim the largest ratio found (distance / claim), what no rows X could exceed on any pair seen, and the
 graph that attains the ratio. Theorems 4 and 5 are exceeded; the sound claims never.
@@ -29,8 +29,8 @@ from graphveil.mechanisms.contractive import Contractive
 from graphveil.methods.edge.caribou import printed_move, printed_node_move
 from graphveil.nn.aggregate import NeighbourSums
 from graphveil.privacy.noise import Seeded
+from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Floats, Unit
-from graphveil_lab import kept_files
 
 Links = NDArray[np.bool_]
 """bool [n, n]: links[i, j] is the arc j -> i."""
@@ -299,7 +299,7 @@ def main() -> None:
         told = {"claim": claim.name, "graphs": f"up to {largest} nodes", "pairs": found.pairs}
         rows.append({**told, "ratio": found.ratio, "ceiling": found.ceiling, "worst": str(found.pair)})
     if asked.json:
-        kept_files.write(asked.json, rows)
+        write_whole(asked.json, rows)
 
 
 if __name__ == "__main__":

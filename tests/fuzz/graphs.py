@@ -6,7 +6,7 @@ longer than LIMIT seconds, nor refuse after the private data was reached (a refu
 of it, and one that does not comes too late: the budget is spent), nor hold numbers that are not finite without saying
 so.
 
-    python lab/benchmarks/fuzz_graphs.py [--count 588] [--seed 0] [--only METHOD] [--graph NAME] [--all]
+    python tests/fuzz/graphs.py [--count 588] [--seed 0] [--only METHOD] [--graph NAME] [--all]
 
 prints what each kind of ending was met by, one line for every case that ended badly, and exits with 1 if there are any.
 `--all` runs every pair of a graph and a small method under every unit once, and `--count` is not read.

@@ -1,4 +1,4 @@
-"""A part of the fuzzing and killing that benchmarks/ does in full."""
+"""A part of the fuzzing and killing of saved releases."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+FUZZ = Path(__file__).parent
 
 
 def told(*words: str) -> dict[str, Any]:
     """What a script prints. They start processes of their own, which the one that runs the tests cannot."""
-    done = subprocess.run([sys.executable, *words], cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, *words], cwd=FUZZ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -23,7 +23,7 @@ def told(*words: str) -> dict[str, Any]:
 
 @pytest.mark.slow  # files of every kind are damaged one by one in runtime/test_folders.py and release/
 def test_150_damaged_folders_are_refused_or_consistent() -> None:
-    found = told("fuzz_releases.py", "--count", "150", "--seed", "20")
+    found = told("releases.py", "--count", "150", "--seed", "20")
     assert (found["raw"], found["silent"], found["hang"], found["bad"]) == (0, 0, 0, [])
     assert found["refused"] > 120
 

@@ -1,6 +1,6 @@
 """Damaged release folders: every one is refused with a typed error, in bounded time and memory, or is consistent.
 
-    python lab/benchmarks/fuzz_releases.py [--count 4000] [--seed 0]
+    python tests/fuzz/releases.py [--count 4000] [--seed 0]
 
 Releases and released graphs of several methods are saved; each case damages a copy of one: bits flipped, files cut,
 JSON values replaced, links, pipes and folders in the place of files. In half of the cases the manifest is made to agree

@@ -1,4 +1,4 @@
-"""Killed writers: `python lab/benchmarks/kill_ledgers.py [COUNT] [SEED]` kills COUNT processes (200) that write to one.
+"""Killed writers: `python tests/fuzz/kill_ledgers.py [COUNT] [SEED]` kills COUNT processes (200) that write to one.
 
 Two processes at a time open budgets, reserve and commit, and tell each time that it was done. Each is killed by SIGKILL
 at a random moment. Then the ledger must open, hold all that was told, and have spent no more than its budgets.
@@ -20,12 +20,12 @@ from pathlib import Path
 
 import torch
 
+from graphveil.auditing.stream_game import small_graph
 from graphveil.data.graph import Graph
 from graphveil.errors import GraphveilError, Overspent
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
 from graphveil.privacy.ledger import Ledger
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step
-from graphveil_lab.court.case import small_graph
 
 DELTA = 1e-5
 BUDGET = 2.0

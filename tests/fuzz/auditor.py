@@ -1,7 +1,7 @@
 """Calibration of the auditor: certified lower bounds against mechanisms whose epsilon is known.
 
-    python lab/benchmarks/auditor.py --json lab/results/auditor.json       # 500 mechanisms, a few minutes on one core
-    python lab/benchmarks/auditor.py --mechanisms 100 --seed 7
+    python tests/fuzz/auditor.py       # 500 mechanisms, a few minutes on one core
+    python tests/fuzz/auditor.py --mechanisms 100 --seed 7
 
 1. How often a bound at 99 % confidence exceeds the true epsilon, for many mechanisms (at most 1 % may).
 2. How close it comes for the plain Gaussian mechanism with 2,000 runs in each world, and how close any could.
@@ -27,8 +27,8 @@ from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve, gaussian_delt
 from graphveil.mechanisms.laplace import LaplaceCurve
 from graphveil.mechanisms.poisson import PoissonCurve
 from graphveil.privacy import accounting
+from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Adjacency, Curve, Floats, Plan, Reading, Step
-from graphveil_lab import kept_files
 
 Rng = np.random.Generator
 Draw = Callable[[Rng, int, bool], Floats]
@@ -274,7 +274,7 @@ def main() -> None:
         "repeated": repeated(chosen.repeats, chosen.seed),
     }
     if chosen.json:
-        kept_files.write(chosen.json, found)
+        write_whole(chosen.json, found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A few of the questions that lab/benchmarks/fuzz_settings.py asks, and its own judgement."""
+"""A few of the questions that tests/fuzz/settings.py asks, and its own judgement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import graphveil as gv
-from fuzz_settings import ABSURD, EXTREME, Question, drawn, grid, hear, private
+from fuzz.settings import ABSURD, EXTREME, Question, drawn, grid, hear, private
 from graphveil.checks import quoted
 from graphveil.data.sealing import Public
 from graphveil.errors import GraphveilError, InvalidInput

@@ -1,7 +1,7 @@
 """What it costs to plan a budget at the edges: time, memory, and whether the answer holds.
 
-    python lab/benchmarks/fuzz_settings.py [--count 500] [--seed 0] [--seconds 20] [--megabytes 1024]
-    python lab/benchmarks/fuzz_settings.py --grid [--methods lapgraph gap]
+    python tests/fuzz/settings.py [--count 500] [--seed 0] [--seconds 20] [--megabytes 1024]
+    python tests/fuzz/settings.py --grid [--methods lapgraph gap]
 
 Draws methods, units, readings, graph sizes and settings, absurd ones among them (NaN, infinity, negative, text,
 booleans, huge whole numbers), and asks what `graphveil account` asks: the noise for an epsilon, or the epsilon of a

@@ -1,4 +1,4 @@
-"""Damaged ledgers: `python lab/benchmarks/fuzz_ledgers.py [COUNT] [SEED]` damages one COUNT times (1,000) and reads it.
+"""Damaged ledgers: `python tests/fuzz/ledgers.py [COUNT] [SEED]` damages one COUNT times (1,000) and reads it.
 
 A damaged ledger is refused by an error of ours, or says exactly what it said before: every budget, entry and total. It
 prints how many were refused or read alike, and the raw exceptions, silent acceptances and hangs, of which none may be.

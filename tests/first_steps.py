@@ -1,7 +1,7 @@
-"""First steps of a newcomer, timed: a wheel is built, installed into a bare environment, and used there without make.
+"""First steps of a newcomer, timed: wheels are built, installed into a bare environment, and used there without make.
 
-    python lab/benchmarks/first_steps.py                 # pip installs what the wheel needs
-    python lab/benchmarks/first_steps.py --beside        # the wheel alone, beside the packages of this environment
+    python tests/first_steps.py                 # pip installs what the wheels need
+    python tests/first_steps.py --beside        # the wheels alone, beside the packages of this environment
 
 Commands typed and seconds of each, up to the first certificate; then a release of one's own, verified and filed. Ends
 with exit code 1 if a command fails or the wheel lacks a file of the package. Versions are those of constraints.txt.
@@ -19,7 +19,7 @@ import time
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 TYPED = (
     "graphveil demo --quiet --out demo",
     "graphveil train hearsay social --unit edge --epsilon 2 --quiet --out model",
@@ -30,10 +30,11 @@ TYPED = (
 """What a newcomer types; the first prints a certificate. Templates and experiments of the wheel are read."""
 
 
-def build(folder: Path) -> Path:
-    """The wheel of this checkout."""
-    _run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], folder)
-    return next(folder.glob("graphveil-*.whl"))
+def build(folder: Path) -> list[Path]:
+    """The wheels of this checkout: the library and the laboratory."""
+    wheel = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder)]
+    _run([*wheel, str(ROOT), str(ROOT / "lab")], folder)
+    return [next(folder.glob(f"{name}-*.whl")) for name in ("graphveil", "graphveil_lab")]
 
 
 def package_files() -> list[str]:
@@ -50,18 +51,18 @@ def missing(wheel: Path) -> list[str]:
     return [name for name in package_files() if name not in held]
 
 
-def installed(wheel: Path, folder: Path, beside: bool) -> dict[str, str]:
-    """A bare environment with the wheel in it, as variables: nothing in them leads to the source."""
+def installed(wheels: list[Path], folder: Path, beside: bool) -> dict[str, str]:
+    """A bare environment with the wheels in it, as variables: nothing in them leads to the source."""
     bare = folder / "bare"
     _run([sys.executable, "-m", "venv", str(bare)], folder)
     python = bare / "bin" / "python"
     if beside:
-        _run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", str(wheel)], folder)
+        _run([str(python), "-m", "pip", "install", "--quiet", "--no-deps", *map(str, wheels)], folder)
         found = _run([str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], folder).strip()
-        # After its own packages: the wheel comes first, whatever of graphveil this environment has.
+        # After its own packages: the wheels come first, whatever of graphveil this environment has.
         Path(found, "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
     else:
-        given = ["--constraint", str(ROOT / "constraints.txt"), str(wheel)]
+        given = ["--constraint", str(ROOT / "constraints.txt"), *map(str, wheels)]
         _run([str(python), "-m", "pip", "install", "--quiet", *given], folder)
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GRAPHVEIL_DATA")}
     return {**kept, "PATH": f"{bare / 'bin'}{os.pathsep}{os.environ['PATH']}"}
@@ -81,13 +82,14 @@ def main() -> None:
     beside = parser.parse_args().beside
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        wheel = build(folder)
-        if lacking := missing(wheel):
+        wheels = build(folder)
+        if lacking := missing(wheels[0]):
             raise SystemExit(f"the wheel lacks {', '.join(lacking)}")
-        print(f"{wheel.stat().st_size / 1e6:.1f} MB wheel\n\n| typed | seconds |\n|---|---|")
+        print(f"{wheels[0].stat().st_size / 1e6:.1f} MB wheel\n\n| typed | seconds |\n|---|---|")
         start = time.perf_counter()
-        env = installed(wheel, folder, beside)
-        print(f"| `python -m venv bare; pip install {wheel.name}` | {time.perf_counter() - start:.0f} |")
+        env = installed(wheels, folder, beside)
+        names = " ".join(wheel.name for wheel in wheels)
+        print(f"| `python -m venv bare; pip install {names}` | {time.perf_counter() - start:.0f} |")
         work = folder / "work"
         work.mkdir()
         home = _run([f"{folder}/bare/bin/python", "-c", "import graphveil; print(graphveil.__file__)"], work, env)

@@ -45,13 +45,13 @@ GRAPHS = {
     "silent edges": BlockModel(EQUAL, assortative=0.0),
     "classes that avoid each other": BlockModel(EQUAL, assortative=-1.0),
     "bipartite": BlockModel((1, 1), assortative=-1.0),
-    "ten features": BlockModel(EQUAL, features=10, telling=0.5),
-    "60 classes": BlockModel((1,) * 60, assortative=0.8, telling=0.5),
-    "silent features": BlockModel(EQUAL, telling=0.0),
+    "ten features": BlockModel(EQUAL, features=10, signal=0.5),
+    "60 classes": BlockModel((1,) * 60, assortative=0.8, signal=0.5),
+    "silent features": BlockModel(EQUAL, signal=0.0),
     "hardly any edges": BlockModel(EQUAL, degree=0.1),
     "few links": BlockModel(EQUAL, degree=4),
-    "few links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.94, telling=1.0),
-    "few silent links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.0, telling=1.0),
+    "few links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.94, signal=1.0),
+    "few silent links, telling features": BlockModel(EQUAL, degree=4, features=20, assortative=0.0, signal=1.0),
     "30,000 nodes": BlockModel(EQUAL, nodes=30_000),
 }
 

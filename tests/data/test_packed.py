@@ -310,15 +310,14 @@ def test_blank_ids_are_packed_with_their_split(graph: gv.Graph, tmp_path: Path) 
     assert again.split_hash() == graph.split_hash()
 
 
-def test_older_folders_state_nothing_and_still_open(folder: Path) -> None:
+@pytest.mark.parametrize("missing", ["name", "num_classes", "split_reads_labels", "every_id_present"])
+def test_every_fact_is_needed(folder: Path, missing: str) -> None:
     facts = json.loads((folder / "graph.json").read_text())
-    old = {key: facts[key] for key in ("name", "split", "num_classes", "undirected")}
-    (folder / "graph.json").write_text(json.dumps(old))
+    del facts[missing]
+    (folder / "graph.json").write_text(json.dumps(facts))
     reseal(folder)
-    graph = gv.open_packed(folder)
-    assert (graph.every_id_present, graph.split_reads_labels, graph.degrees) == (False, False, None)
-    with pytest.raises(gv.InvalidInput, match="with_every_id_present"):
-        gv.train(graph, gv.methods.Ndp(steps=1), noise=9.0, unit="node")
+    with pytest.raises(gv.Tampered, match=r"graph\.json"):
+        gv.open_packed(folder)
 
 
 @pytest.mark.parametrize("facts", [{"every_id_present": "yes"}, {"split_reads_labels": 1}, {"stranger": True}])

@@ -42,15 +42,20 @@ BLOCK = 1 << 24
 
 _KINDS = {"x": "<f4", "indptr": "<i8", "indices": "<i8", "y": "<i8", **dict.fromkeys(ROLES, "|b1"), "degrees": "<i8"}
 _DEGREES = "degrees.npy"
-"""There if the data holder stated degrees."""
+"""Present if the data holder stated degrees."""
 _FILES = ("graph.json", *(f"{name}.npy" for name in _KINDS if name != "degrees"))
 _MANIFEST = "manifest.json"
-_FACTS = {"name": str, "split": str, "num_classes": int, "undirected": bool}
-_STATED = ("split_reads_labels", "every_id_present")
-"""Facts that are false where a folder does not know them: older ones do not."""
+_FACTS = {
+    "name": str,
+    "split": str,
+    "num_classes": int,
+    "undirected": bool,
+    "split_reads_labels": bool,
+    "every_id_present": bool,
+}
 
-# Copy-on-write without this counts as a promise of memory, and Linux refuses one that exceeds the machine's.
-# Python names the flag from 3.13 on; elsewhere mappings are not promises.
+# Without this flag Linux reserves memory for a copy-on-write mapping, and refuses one that exceeds the machine's.
+# Python names it from 3.13 on; other systems reserve nothing.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 LIMIT = 1 << 29
@@ -96,7 +101,7 @@ def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
     """Write `graph` as a folder that `open_packed` maps into memory; x is streamed, never copied.
 
     The folder holds the private data: it is made readable by its owner alone. It appears complete or not at all,
-    and replaces nothing but an older packed graph.
+    and replaces nothing but another packed graph.
     """
     if graph.public_graph is not None:
         raise InvalidInput("a folder holds one graph: pack the private one before with_public, or the public one alone")
@@ -158,7 +163,7 @@ def require_replaceable(path: Path) -> None:
 
 def _write(graph: Graph, folder: Path) -> None:
     """All files, the manifest last."""
-    facts = {name: getattr(graph, name) for name in (*_FACTS, *_STATED)}
+    facts = {name: getattr(graph, name) for name in _FACTS}
     if graph.lineage is not None:
         facts["lineage"] = to_text(graph.lineage)
     if graph.schema is not None:
@@ -279,12 +284,11 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
 
 def _read_facts(folder: Path) -> dict[str, Any]:
     """Name, split, number of classes, direction, what the data holder states; lineage and names if there are any."""
-    facts = dict.fromkeys(_STATED, False) | _parse(folder / "graph.json")
+    facts = _parse(folder / "graph.json")
     lineage = from_text(facts.pop("lineage")) if "lineage" in facts else None
     schema = Schema.from_text(facts.pop("schema")) if "schema" in facts else None
-    kinds = _FACTS | dict.fromkeys(_STATED, bool)
-    if set(facts) != set(kinds) or any(type(facts[key]) is not kind for key, kind in kinds.items()):
-        raise Tampered(f"{folder / 'graph.json'} does not hold exactly {', '.join(kinds)}; pack the graph again")
+    if set(facts) != set(_FACTS) or any(type(facts[key]) is not kind for key, kind in _FACTS.items()):
+        raise Tampered(f"{folder / 'graph.json'} does not hold exactly {', '.join(_FACTS)}; pack the graph again")
     return {**facts, "lineage": lineage, "schema": schema}
 
 

@@ -43,7 +43,7 @@ def test_what_a_graph_is_does_not_change(name: str) -> None:
     assert graph.name == name
     degrees = graph.adj.in_degrees()
     assert degrees.max() > 8 * degrees.mean(), "a heavy tail"
-    assert graph.x.norm(dim=1).mean() == pytest.approx((1 + MODELS[name].telling ** 2) ** 0.5, rel=0.05)
+    assert graph.x.norm(dim=1).mean() == pytest.approx((1 + MODELS[name].signal ** 2) ** 0.5, rel=0.05)
 
 
 def test_every_graph_of_the_folder_is_fixed_here_and_listed() -> None:
@@ -79,7 +79,7 @@ def test_a_small_class_has_no_more_edges_than_its_share() -> None:
 
 
 def test_a_class_has_two_kinds_which_edges_follow_too() -> None:
-    graph = replace(MODELS["ten-features"], telling=50.0, assortative=1.0).graph("a")
+    graph = replace(MODELS["ten-features"], signal=50.0, assortative=1.0).graph("a")
     rows = graph.x[graph.y == 0].numpy()
     apart = np.linalg.norm(rows - rows[0], axis=1) > 10
     assert 0.4 < apart.mean() < 0.6

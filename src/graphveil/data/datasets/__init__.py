@@ -110,9 +110,9 @@ def describe(root: str | Path | None = None) -> list[dict[str, Any]]:
 def _row(name: str, root: str | Path | None) -> dict[str, Any]:
     try:
         _, source = _named(name)
-    except InvalidInput as error:  # a stranger's that does not load must not hide the others
-        said = f"DOES NOT LOAD: {error}"
-        return {"name": name, "source": said, "nodes": 0, "edges": 0, "present": False, "splits": []}
+    except InvalidInput as error:  # an installed one that does not load must not hide the others
+        origin = f"DOES NOT LOAD: {error}"
+        return {"name": name, "source": origin, "nodes": 0, "edges": 0, "present": False, "splits": []}
     return {
         "name": name,
         "source": source.origin,

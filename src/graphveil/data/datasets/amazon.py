@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _source(name: str, nodes: int, edges: int) -> Stored:
-    def read(root: str) -> Any:
-        from torch_geometric.datasets import Amazon
-
-        return Amazon(f"{root}/Amazon", name)
-
     return Stored(
         origin="Amazon co-purchases",
         nodes=nodes,
@@ -20,7 +13,7 @@ def _source(name: str, nodes: int, edges: int) -> Stored:
         splits=("random", "per_class"),
         folder=f"Amazon/{name}/raw",
         files=(f"amazon_electronics_{name.lower()}.npz",),
-        reader=read,
+        reader=pyg_reader("Amazon", "Amazon", name),
     )
 
 

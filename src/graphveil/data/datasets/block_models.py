@@ -1,4 +1,4 @@
-"""Graphs of the kinds that users have and no paper uses, made on the spot: docs/leaderboard.md says why these."""
+"""Generated graphs of the kinds that users have and no paper uses; docs/leaderboard.md gives the reasons."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class BlockModel:
     """A stochastic block model with Gaussian features.
 
     assortative: share of the edges that stay in their class on purpose, or that leave it on purpose if negative; the
-    others end anywhere. telling: length of the centres of features beside noise of length 1 in a random direction.
+    others end anywhere. signal: length of the centres of features beside noise of length 1 in a random direction.
     kinds: centres of a class; edges that stay in the class stay in the kind. tail: exponent of the Pareto law by which
-    nodes are drawn as ends; None draws all alike. answered: share of the arcs with an arc back; None: undirected.
+    nodes are drawn as ends; None draws all alike. reciprocated: share of the drawn arcs that get an opposite one; None:
+    undirected.
     """
 
     shares: tuple[float, ...]
@@ -31,10 +32,10 @@ class BlockModel:
     features: int = 50
     degree: float = 10.0
     assortative: float = 0.75
-    telling: float = 0.25
+    signal: float = 0.25
     kinds: int = 1
     tail: float | None = None
-    answered: float | None = None
+    reciprocated: float | None = None
 
     def graph(self, name: str, seed: int = 0) -> Graph:
         """The graph that follows from the seed, without a split."""
@@ -43,7 +44,7 @@ class BlockModel:
         y = rng.permutation(np.searchsorted(shares.cumsum(), (np.arange(self.nodes) + 0.5) / self.nodes))
         group = y * self.kinds + rng.integers(self.kinds, size=self.nodes)
         x = torch.from_numpy(self._features(group, rng))
-        none, known = torch.zeros(self.nodes, dtype=torch.bool), self.answered is None
+        none, known = torch.zeros(self.nodes, dtype=torch.bool), self.reciprocated is None
         parts = (x, self._arcs(group, rng), torch.from_numpy(y), len(shares), known, none, none, none)
         return Graph(*parts, name, "none", every_id_present=True)
 
@@ -55,19 +56,19 @@ class BlockModel:
     def _features(self, group: Ids, rng: np.random.Generator) -> NDArray[np.float32]:
         """float32 [n, d]: the centre of a node's group, and noise."""
         centres = rng.standard_normal((self._groups, self.features))
-        centres *= self.telling / np.linalg.norm(centres, axis=1, keepdims=True)
+        centres *= self.signal / np.linalg.norm(centres, axis=1, keepdims=True)
         noise = rng.standard_normal((self.nodes, self.features)) / np.sqrt(self.features)
         return np.asarray(centres[group] + noise, dtype=np.float32)
 
     def _arcs(self, group: Ids, rng: np.random.Generator) -> Csr:
         """Both ends are drawn by sociability; in a directed graph, who points and who is pointed to apart."""
-        active = self._reach(rng)
-        if self.answered is None:
+        active = self._intervals(rng)
+        if self.reciprocated is None:
             sources, targets = self._ends(group, active, active, round(self.nodes * self.degree / 2), rng)
             return both_ways(sources, targets, self.nodes)
-        count = round(self.nodes * self.degree / (1 + self.answered))
-        sources, targets = self._ends(group, active, self._reach(rng), count, rng)
-        back = rng.random(count) < self.answered
+        count = round(self.nodes * self.degree / (1 + self.reciprocated))
+        sources, targets = self._ends(group, active, self._intervals(rng), count, rng)
+        back = rng.random(count) < self.reciprocated
         pairs = np.stack([np.r_[sources, targets[back]], np.r_[targets, sources[back]]])
         pairs = np.unique(pairs[:, pairs[0] != pairs[1]], axis=1)
         return Csr.from_edge_index(pairs[0], pairs[1], self.nodes)
@@ -85,7 +86,7 @@ class BlockModel:
         low, high = np.where(meant, borders[goal], 0.0), np.where(meant, borders[goal + 1], popular[-1])
         return sources, order[pick(popular, low + rng.random(count) * (high - low))]
 
-    def _reach(self, rng: np.random.Generator) -> Floats:
+    def _intervals(self, rng: np.random.Generator) -> Floats:
         """Where the interval of each node begins and the last one ends, by class, [n + 1]."""
         drawn = np.ones(self.nodes) if self.tail is None else rng.pareto(self.tail, self.nodes) + 1
         return np.concatenate([[0.0], np.cumsum(drawn)])
@@ -94,12 +95,12 @@ class BlockModel:
 UNEVEN = (30, 20, 15, 12, 10, 8, 5)
 """Shares of classes where none is rare and none is most of the graph."""
 MODELS = {
-    "unequal": BlockModel((90, 10), nodes=4000, assortative=0.4, telling=0.3, kinds=2, tail=TAIL),
-    "ten-features": BlockModel(UNEVEN[:5], nodes=4000, features=10, assortative=0.5, telling=0.6, kinds=2, tail=TAIL),
+    "unequal": BlockModel((90, 10), nodes=4000, assortative=0.4, signal=0.3, kinds=2, tail=TAIL),
+    "ten-features": BlockModel(UNEVEN[:5], nodes=4000, features=10, assortative=0.5, signal=0.6, kinds=2, tail=TAIL),
     "sixty-classes": BlockModel(
-        tuple(rank**-0.5 for rank in range(1, 61)), nodes=6000, assortative=0.4, telling=0.45, kinds=2, tail=TAIL
+        tuple(rank**-0.5 for rank in range(1, 61)), nodes=6000, assortative=0.4, signal=0.45, kinds=2, tail=TAIL
     ),
-    "reciprocal": BlockModel(UNEVEN[:5], nodes=4000, assortative=0.4, kinds=2, tail=TAIL, answered=0.3),
+    "reciprocal": BlockModel(UNEVEN[:5], nodes=4000, assortative=0.4, kinds=2, tail=TAIL, reciprocated=0.3),
     "thirty-thousand": BlockModel(UNEVEN, nodes=30_000, assortative=0.5, kinds=2, tail=TAIL),
 }
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _source(name: str, nodes: int, edges: int) -> Stored:
-    def read(root: str) -> Any:
-        from torch_geometric.datasets import CitationFull
-
-        return CitationFull(f"{root}/CitationFull", name)
-
     return Stored(
         origin="CitationFull citations",
         nodes=nodes,
@@ -20,7 +13,7 @@ def _source(name: str, nodes: int, edges: int) -> Stored:
         splits=("random", "per_class"),
         folder=f"CitationFull/{name}/raw",
         files=(f"{name}.npz",),
-        reader=read,
+        reader=pyg_reader("CitationFull", "CitationFull", name),
     )
 
 

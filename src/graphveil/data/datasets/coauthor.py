@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
-
-
-def _read(root: str) -> Any:
-    from torch_geometric.datasets import Coauthor
-
-    return Coauthor(f"{root}/Coauthor", "CS")
-
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 SOURCES = {
     "cs": Stored(
@@ -21,6 +12,6 @@ SOURCES = {
         splits=("random", "per_class"),
         folder="Coauthor/CS/raw",
         files=("ms_academic_cs.npz",),
-        reader=_read,
+        reader=pyg_reader("Coauthor", "Coauthor", "CS"),
     )
 }

@@ -5,23 +5,10 @@ The 128 features are an SVD of bags of words, fitted on all nodes outside any pr
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
-
-
-def _read_facebook(root: str) -> Any:
-    from torch_geometric.datasets import FacebookPagePage
-
-    return FacebookPagePage(f"{root}/FacebookPagePage")
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _twitch(language: str, nodes: int, edges: int) -> Stored:
-    def read(root: str) -> Any:
-        from torch_geometric.datasets import Twitch
-
-        return Twitch(f"{root}/Twitch", language)
-
     return Stored(
         origin="MUSAE Twitch friendships",
         nodes=nodes,
@@ -29,7 +16,7 @@ def _twitch(language: str, nodes: int, edges: int) -> Stored:
         splits=("random", "per_class"),
         folder=f"Twitch/{language}/raw",
         files=(f"{language}.npz",),
-        reader=read,
+        reader=pyg_reader("Twitch", "Twitch", language),
     )
 
 
@@ -41,7 +28,7 @@ SOURCES = {
         splits=("random", "per_class"),
         folder="FacebookPagePage/raw",
         files=("facebook.npz",),
-        reader=_read_facebook,
+        reader=pyg_reader("FacebookPagePage", "FacebookPagePage"),
     ),
     "twitch-de": _twitch("DE", 9_498, 153_138),
     "twitch-en": _twitch("EN", 7_126, 35_324),

@@ -6,18 +6,11 @@ Facebook100 (Traud et al. 2012) by the recipes of GAP and ProGAP, and NIFTY's cr
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphveil.data.datasets.source import SplitName
-from graphveil.data.datasets.stored import Stored
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[SplitName, ...]) -> Stored:
-    def read(root: str) -> Any:
-        from torch_geometric.datasets import FacebookPagePage
-
-        return FacebookPagePage(f"{root}/{folder}")
-
     return Stored(
         origin=origin,
         nodes=nodes,
@@ -25,8 +18,8 @@ def _source(origin: str, folder: str, nodes: int, edges: int, splits: tuple[Spli
         splits=splits,
         folder=f"{folder}/raw",
         files=("facebook.npz",),
-        reader=read,
-        # The class would fetch the graph that it is named after.
+        reader=pyg_reader("FacebookPagePage", folder),
+        # The class would download another graph.
         downloads=False,
     )
 

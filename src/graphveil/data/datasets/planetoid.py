@@ -5,17 +5,10 @@ Its training nodes are 20 of every class, so it was drawn by looking at labels.
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _source(name: str, nodes: int, edges: int) -> Stored:
-    def read(root: str) -> Any:
-        from torch_geometric.datasets import Planetoid
-
-        return Planetoid(f"{root}/Planetoid", name)
-
     parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
     return Stored(
         origin="Planetoid citations",
@@ -24,7 +17,7 @@ def _source(name: str, nodes: int, edges: int) -> Stored:
         splits=("random", "public", "per_class"),
         folder=f"Planetoid/{name}/raw",
         files=tuple(f"ind.{name.lower()}.{part}" for part in parts),
-        reader=read,
+        reader=pyg_reader("Planetoid", "Planetoid", name),
         public_reads_labels=True,
     )
 

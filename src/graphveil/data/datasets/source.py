@@ -12,7 +12,7 @@ from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput
 
 SplitName = Literal["random", "random_80_20", "public", "per_class", "two_graphs", "two_graphs_exchanged"]
-"""How a graph can be split, by name; `datasets.load` says what each is."""
+"""How a graph can be split, by name; see `datasets.load`."""
 DRAWN: tuple[SplitName, ...] = ("random", "random_80_20", "per_class")
 """Splits that a seed draws of any graph with enough labels."""
 TWO_GRAPHS: tuple[SplitName, ...] = ("two_graphs", "two_graphs_exchanged")
@@ -26,7 +26,7 @@ PublicSplit = Callable[[int], Graph]
 class DatasetSource(ABC):
     """One dataset; `edges` counts an undirected edge once and is what `Graph.num_edges` will say.
 
-    Its population are the nodes it has, so its graph says that every id is present.
+    Its population are the nodes it has, so every id of its graph is present.
     """
 
     origin: str
@@ -44,7 +44,7 @@ class DatasetSource(ABC):
 
     @abstractmethod
     def fetch(self, name: str, into: Path) -> Path | None:
-        """Bring what it needs below the folder `into`, and say where; None where nothing has to be on disk."""
+        """Download what it needs below the folder `into`, and return where; None where nothing has to be on disk."""
 
 
 @dataclass(frozen=True)

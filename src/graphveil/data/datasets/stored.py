@@ -36,6 +36,17 @@ Reader = Callable[[str], Any]
 """Opens a PyG dataset below the given root."""
 
 
+def pyg_reader(kind: str, folder: str, *args: str) -> Reader:
+    """Opens the PyG dataset of class `kind`, which lies in `folder` below the root."""
+
+    def read(root: str) -> Any:
+        from torch_geometric import datasets
+
+        return getattr(datasets, kind)(f"{root}/{folder}", *args)
+
+    return read
+
+
 def find_root(root: str | Path | None = None) -> Path:
     """The data folder: the argument, else GRAPHVEIL_DATA, else `shared/data` beside here or the checkout.
 
@@ -54,7 +65,7 @@ def find_root(root: str | Path | None = None) -> Path:
 
 
 def download_root() -> Path:
-    """Where downloads go unless somebody says: GRAPHVEIL_DATA, else a folder of the cache."""
+    """Where downloads go by default: GRAPHVEIL_DATA, else a folder of the cache."""
     given = os.environ.get("GRAPHVEIL_DATA")
     return _cache_path() / "data" if given is None else Path(given).expanduser()
 
@@ -127,7 +138,7 @@ class Stored(DatasetSource):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 # An empty folder gives way.
                 os.replace(Path(scratch, self.folder), target)
-        # A missing network, a full disk, an answer that is no dataset: each class and library has errors of its own.
+        # A missing network, a full disk, another file in its place: each class and library has errors of its own.
         except Exception as error:
             raise MissingData(
                 f"{name} could not be downloaded ({type(error).__name__}: {error}); on a machine with a network run "
@@ -164,14 +175,14 @@ class Stored(DatasetSource):
         return _pack(graph, roles)
 
     def _check_counts(self, graph: Graph) -> None:
-        """A text file that was cut short still reads well, so sizes are compared with the known ones."""
+        """Compare with the known sizes: a text file that was cut short can still be read."""
         found, known = (graph.num_nodes, graph.num_edges), (self.nodes, self.edges)
         if found != known:
             raise InvalidInput(f"expected {known[0]} nodes and {known[1]} edges, found {found[0]} and {found[1]}")
 
     @contextmanager
     def _scratch(self, base: Path) -> Iterator[str]:
-        """A writable root that PyG sees as its own: the raw folder linked, everything else thrown away."""
+        """A writable root for PyG: the raw folder is linked, everything else is deleted afterwards."""
         with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
             link = Path(scratch, self.folder)
             link.parent.mkdir(parents=True)

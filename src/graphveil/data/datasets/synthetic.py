@@ -1,4 +1,4 @@
-"""A social network made up on the spot: communities, a few very connected people, noisy profiles."""
+"""A generated social network: communities, a few very connected people, noisy profiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TAIL = 2.5
 """Exponent of the Pareto law of sociability: degrees are heavy-tailed but their mean is finite."""
 
 NOISE = 0.66
-"""Spread of a profile around its community's: alone it tells the community in about two cases of three."""
+"""Spread of a profile around its community's: alone it gives the community in about two cases of three."""
 
 
 def social(
@@ -62,20 +62,20 @@ def _draw_edges(y: Ids, classes: int, count: int, homophily: float, rng: np.rand
     """Both ends of `count` edges, int64 [count] each."""
     sociability = rng.pareto(TAIL, len(y)) + 1
     by_class = np.argsort(y, kind="stable")
-    reach = np.concatenate([[0.0], np.cumsum(sociability[by_class])])
-    borders = reach[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=classes))])]
+    starts = np.concatenate([[0.0], np.cumsum(sociability[by_class])])
+    borders = starts[np.concatenate([[0], np.cumsum(np.bincount(y, minlength=classes))])]
     # The order of the edges is free, and sorted spots are found several times faster.
-    sources = by_class[pick(reach, np.sort(rng.random(count)) * reach[-1])]
+    sources = by_class[pick(starts, np.sort(rng.random(count)) * starts[-1])]
     leaves = rng.random(count) >= homophily
     shift = rng.integers(1, classes, count)
     goal = np.where(leaves, (y[sources] + shift) % classes, y[sources])
     spot = borders[goal] + rng.random(count) * (borders[goal + 1] - borders[goal])
-    return sources, by_class[pick(reach, spot)]
+    return sources, by_class[pick(starts, spot)]
 
 
-def pick(reach: Floats, spots: Floats) -> Ids:
-    """Which of the consecutive intervals [reach[i], reach[i + 1]) holds each spot."""
-    return np.minimum(np.searchsorted(reach, spots, side="right") - 1, len(reach) - 2)
+def pick(starts: Floats, spots: Floats) -> Ids:
+    """Which of the consecutive intervals [starts[i], starts[i + 1]) holds each spot."""
+    return np.minimum(np.searchsorted(starts, spots, side="right") - 1, len(starts) - 2)
 
 
 def both_ways(sources: Ids, targets: Ids, num_nodes: int) -> Csr:

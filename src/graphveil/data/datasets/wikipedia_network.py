@@ -6,15 +6,7 @@ The 50 self-loops in the raw files are dropped; the public split is column `seed
 
 from __future__ import annotations
 
-from typing import Any
-
-from graphveil.data.datasets.stored import Stored
-
-
-def _read(root: str) -> Any:
-    from torch_geometric.datasets import WikipediaNetwork
-
-    return WikipediaNetwork(f"{root}/WikipediaNetwork", "chameleon")
+from graphveil.data.datasets.stored import Stored, pyg_reader
 
 
 def _chameleon(edges: int, undirected: bool) -> Stored:
@@ -29,7 +21,7 @@ def _chameleon(edges: int, undirected: bool) -> Stored:
             "out1_graph_edges.txt",
             *(f"chameleon_split_0.6_0.2_{column}.npz" for column in range(10)),
         ),
-        reader=_read,
+        reader=pyg_reader("WikipediaNetwork", "WikipediaNetwork", "chameleon"),
         undirected=undirected,
     )
 

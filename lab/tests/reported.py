@@ -21,7 +21,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def edge_attacks() -> list[dict[str, Any]]:
-    """Two methods at two epsilons, one without privacy."""
+    """Two methods at two epsilons, one without privacy; one seed each."""
     return [
         {
             "part": "figure 7", "dataset": "cora", "method": method, "epsilon": epsilon, "sound epsilon": 1.0,

@@ -29,7 +29,7 @@ from graphveil_lab import kept_files
 from graphveil_lab.court import court, sound_cases
 from graphveil_lab.court.case import Case
 from graphveil_lab.court.stream_case import Lifetime
-from graphveil_lab.report.court import court_page
+from graphveil_lab.report.page import court_page
 
 NEARLY_ATTAINED = (
     "drw-features",

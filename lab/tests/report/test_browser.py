@@ -207,7 +207,7 @@ def test_overview_and_legend_answer(chrome: Any, pages: dict[str, Path]) -> None
     assert chrome.execute_script(visible) == ["2", ""]
     Select(blocks).select_by_visible_text("8")
     assert chrome.execute_script(visible) == ["8", ""]
-    entry = chrome.find_element(By.CSS_SELECTOR, "#overview .signs button")
+    entry = chrome.find_element(By.CSS_SELECTOR, "#overview .legend button")
     entry.send_keys(Keys.ENTER)
     assert entry.get_attribute("aria-pressed") == "true"
     assert len(chrome.find_elements(By.CSS_SELECTOR, "#overview .lit [data-line].on")) == 1
@@ -251,7 +251,7 @@ def test_drawings_have_words_or_are_not_read_aloud(chrome: Any, pages: dict[str,
 def test_a_claim_without_proof_is_marked_wherever_it_stands(chrome: Any, pages: dict[str, Path]) -> None:
     opened(chrome, pages["report"])
     Select(chrome.find_element(By.CSS_SELECTOR, "select[data-blocks]")).select_by_visible_text("1")
-    for place in (".matrix th .bad", ".signs .bad"):
+    for place in (".matrix th .bad", ".legend .bad"):
         marks = [mark for mark in chrome.find_elements(By.CSS_SELECTOR, place) if mark.is_displayed()]
         assert [mark.text for mark in marks] == ["not proven"]
         said = marks[0].find_element(By.XPATH, "./ancestor::*[self::th or self::li]").text

@@ -14,15 +14,13 @@ from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
 from graphveil.release.statement import power, shares
 from graphveil.report import charts
-from graphveil.report.tables import epsilon as short
-from graphveil.report.templates import amount, render
+from graphveil.report.templates import amount, render, short_epsilon
 from graphveil.runtime.folders import write_file
 from graphveil.runtime.progress import track
 from graphveil.vocabulary import Unit
 
 _TYPICAL = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Epsilons that a release's own is shown among."""
-
 
 _UNEQUAL = 0.8
 """Share of the largest class from which on bars show balanced accuracy: naming that class would be the longest bar."""
@@ -65,14 +63,13 @@ def summary(
     private = certificate.plan.adjacency.unit is not Unit.EDGE if scores_are_private is None else scores_are_private
     shown = [*bars, *([] if scores is None else [Bar.lazy(scores)])]
     unequal = scores is not None and scores["largest_class"] >= _UNEQUAL
-    heights = [(bar.label, bar.balanced_accuracy if unequal else bar.accuracy) for bar in shown]
-    known = [(label, height) for label, height in heights if height is not None]
+    lengths = [(bar.label, bar.balanced_accuracy if unequal else bar.accuracy) for bar in shown]
     return render(
         "summary.html",
-        **_told(release),
+        **_certified(release),
         bars=[(bar, amount(bar.epsilon)) for bar in shown],
         unequal=unequal,
-        chart=charts.bars(known, f"{'Balanced test' if unequal else 'Test'} accuracy of each method"),
+        lengths=[(label, share) for label, share in lengths if share is not None],
         scores_are_private=private,
         scores=scores,
         classes=[] if scores is None else _named(release.classes, scores["classes"]),
@@ -81,11 +78,11 @@ def summary(
 
 def card_page(found: Release | ReleasedEdges) -> str:
     """The card as a page: what can be signed, who is protected, what an attacker can reach, what was done."""
-    return render("card.html", **_told(found))
+    return render("card.html", **_certified(found))
 
 
-def _told(found: Release | ReleasedEdges) -> dict[str, Any]:
-    """What both pages say."""
+def _certified(found: Release | ReleasedEdges) -> dict[str, Any]:
+    """What both pages show of the certificate."""
     certificate = found.certificate
     worst = certificate.promises[0]
     epsilon, delta = worst.epsilon, worst.delta
@@ -100,7 +97,7 @@ def _told(found: Release | ReleasedEdges) -> dict[str, Any]:
 
 def _facts(found: Release | ReleasedEdges, certificate: Certificate) -> list[tuple[str, str]]:
     origin = certificate.provenance
-    said = [
+    facts = [
         ("method", str(found.method)),
         ("data", origin.dataset),
         ("split", f"{origin.split} {origin.split_hash[:12]}".rstrip()),
@@ -108,17 +105,17 @@ def _facts(found: Release | ReleasedEdges, certificate: Certificate) -> list[tup
         ("ledger", origin.ledger_entry or "not entered: nobody counts further releases"),
     ]
     if isinstance(found, ReleasedEdges):
-        return [*said, ("released", f"{found.num_nodes:,} nodes, {found.edges.shape[1]:,} edges")]
+        return [*facts, ("released", f"{found.num_nodes:,} nodes, {found.edges.shape[1]:,} edges")]
     audit = [] if found.audit is None else [("audit", str(found.audit))]
-    return [*said, ("predictions", found.prediction_cost), *audit]
+    return [*facts, ("predictions", found.prediction_cost), *audit]
 
 
 def meanings(epsilon: float, delta: float) -> list[dict[str, Any]]:
     """What epsilons mean, this one among them: the odds, and who is found if 1 in 100 is accused wrongly."""
-    listed = sorted({epsilon, *(one for one in _TYPICAL if short(one) != short(epsilon))})
+    listed = sorted({epsilon, *(one for one in _TYPICAL if short_epsilon(one) != short_epsilon(epsilon))})
     return [
         {
-            "epsilon": short(one) or "0",
+            "epsilon": short_epsilon(one) or "0",
             "odds": "certainty" if one == math.inf else " : ".join(shares(one, delta)),
             "found": f"{rounded(100 * _found(one, delta), places=1)} %",
             "own": one == epsilon,

@@ -1,4 +1,4 @@
-"""The templates, with everything escaped that is not drawn by us."""
+"""The templates, in which every text is escaped, and how they write numbers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,40 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from markupsafe import Markup, escape
 
 from graphveil.codec import rounded
-from graphveil.report.tables import percent
 
 
-def render(name: str, *others: BaseLoader, **values: Any) -> str:
-    """A page of the folder `templates`, or of what other loaders find."""
-    environment = Environment(
+def environment(*others: BaseLoader) -> Environment:
+    """The folder `templates`, and what other loaders find."""
+    made = Environment(
         loader=ChoiceLoader([PackageLoader("graphveil", "templates"), *others]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"breakable": breakable, "amount": amount, "percent": lambda share: percent(share) or "-"}
-    page: str = environment.get_template(name).render(**values)
+    made.filters |= {"breakable": breakable, "amount": amount, "percent": lambda share: percent(share) or "-"}
+    return made
+
+
+def render(name: str, *others: BaseLoader, **values: Any) -> str:
+    """A page of the folder `templates`, or of what other loaders find."""
+    page: str = environment(*others).get_template(name).render(**values)
     return page
 
 
 def amount(epsilon: float) -> str:
     """An epsilon in a sentence, rounded up."""
     return rounded(epsilon, infinite="infinite")
+
+
+def short_epsilon(value: float | None, up: bool = True) -> str:
+    """An epsilon in a table, at most three decimals, rounded against us: claims up, lower bounds down."""
+    return "" if value is None else rounded(value, up, infinite="∞").rstrip("0").rstrip(".")
+
+
+def percent(share: float | None, places: int = 1) -> str:
+    """A fraction in percent, without the sign."""
+    return "" if share is None else f"{100 * share:.{places}f}"
 
 
 def breakable(text: object) -> Markup:

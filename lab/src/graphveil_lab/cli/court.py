@@ -31,7 +31,7 @@ def court(
     from graphveil.runtime.folders import write_file
     from graphveil_lab import kept_files
     from graphveil_lab.court.court import hold
-    from graphveil_lab.report.court import court_page
+    from graphveil_lab.report.page import court_page
 
     require_files(None, html, json_file)
     with progress(quiet), workers.compute().used():

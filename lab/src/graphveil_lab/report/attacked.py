@@ -5,88 +5,67 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from graphveil.report import charts
 from graphveil.report.charts import Level, Point, Series
-from graphveil.report.tables import Column, Table, TableCell, epsilon, percent
-from graphveil_lab.report.measured import Sign
+from graphveil.report.templates import percent, short_epsilon
+from graphveil_lab.report.parts import FigureGroup, LegendEntry, Table, TableCell, grouped
 from graphveil_lab.report.records import Attacked
 
 
-@dataclass(frozen=True)
-class AttackFigures:
-    """The figures of one dataset in one part of one file."""
-
-    file: str
-    part: str
-    dataset: str
-    figures: tuple[tuple[str, Markup], ...]
-    signs: tuple[Sign, ...]
-
-
-def places(title: str, items: Sequence[Attacked]) -> list[AttackFigures]:
-    """Curves where epsilon varies, else a line of marks per model."""
-    groups: dict[tuple[str, str], list[Attacked]] = {}
-    for item in items:
-        groups.setdefault((item.part, item.dataset), []).append(item)
-    return [_place(title, group) for group in groups.values()]
+def figures(title: str, items: Sequence[Attacked]) -> list[FigureGroup]:
+    """Per part and dataset of a file: curves where epsilon varies, else a row of marks per model."""
+    made = []
+    for (part, dataset), group in grouped(items, lambda item: (item.part, item.dataset)).items():
+        drawn, legend = _curves(group) or _rows(group)
+        menus = {"file": title, "part": part, "dataset": dataset}
+        made.append(FigureGroup(f"{dataset}, {part}", title, menus, (*drawn,), (*legend,)))
+    return made
 
 
 def rows(files: Mapping[str, Sequence[Attacked]]) -> Table:
     """Every attack on every model."""
-    columns = (
-        Column("method"),
-        Column("dataset"),
-        Column("ε", number=True),
-        Column("attack"),
-        Column("AUC", number=True),
-        Column("TPR % at FPR 1 %", number=True),
-        Column("accuracy %", number=True),
-        Column("provable ε", number=True),
-        Column("seeds", number=True),
-        Column("part"),
-        Column("file"),
-    )
-    made = [
-        (
-            TableCell(item.method),
-            TableCell(item.dataset),
-            TableCell(epsilon(item.epsilon)),
-            TableCell(item.attack, "floor" if item.floor else ""),
-            TableCell(f"{item.auc:.3f}", "" if item.half_width is None else f"± {item.half_width:.3f}"),
-            TableCell(percent(item.tpr)),
-            TableCell(percent(item.accuracy)),
-            TableCell(epsilon(item.sound_epsilon) if (item.sound_epsilon or 0.0) < 1e6 else "∞"),
-            TableCell(str(item.seeds)),
-            TableCell(item.part),
-            TableCell(title),
-        )
-        for title, items in files.items()
-        for item in items
-    ]
-    return Table("attacks", "All attacks; the headings sort", columns, tuple(made)).used()
+    made = [_cells(title, item) for title, items in files.items() for item in items]
+    return Table.of("attacks", "All attacks; the headings sort", made)
 
 
-def _place(title: str, items: Sequence[Attacked]) -> AttackFigures:
-    names = list(dict.fromkeys(item.attack for item in items if not item.floor))
-    spread = [name for name in names if _varies([item for item in items if item.attack == name])]
-    if not spread:
-        return _marks(title, items)
-    methods = dict.fromkeys(item.method for item in items)
-    styles = {label: index for index, label in enumerate(methods)}
-    figures: list[tuple[str, Markup]] = []
-    for name in spread:
-        mine = [item for item in items if item.attack == name]
-        figures.append((f"{name}: how well the attack does at each ε.", _aucs(name, mine, items, styles)))
+def _cells(title: str, item: Attacked) -> dict[str, str | TableCell]:
+    return {
+        "method": item.method,
+        "dataset": item.dataset,
+        "ε": short_epsilon(item.epsilon),
+        "attack": TableCell(item.attack, "floor" if item.floor else ""),
+        "AUC": TableCell(f"{item.auc:.3f}", "" if item.half_width is None else f"± {item.half_width:.3f}"),
+        "TPR % at FPR 1 %": percent(item.tpr),
+        "accuracy %": percent(item.accuracy),
+        "provable ε": short_epsilon(item.sound_epsilon) if (item.sound_epsilon or 0.0) < 1e6 else "∞",
+        "seeds": str(item.seeds),
+        "part": item.part,
+        "file": title,
+    }
+
+
+_Drawn = tuple[list[tuple[str, Markup]], list[LegendEntry]]
+"""Captions and drawings, and their legend."""
+
+
+def _curves(items: Sequence[Attacked]) -> _Drawn | None:
+    """Two figures for each attack on models of several epsilons; nothing where there is none."""
+    attacks = grouped((item for item in items if not item.floor), lambda item: item.attack)
+    varied = {name: mine for name, mine in attacks.items() if _varies(mine)}
+    if not varied:
+        return None
+    styles = {label: place for place, label in enumerate(dict.fromkeys(item.method for item in items))}
+    drawn: list[tuple[str, Markup]] = []
+    for name, mine in varied.items():
+        drawn.append((f"{name}: how well the attack does at each ε.", _aucs(name, mine, items, styles)))
         if any(item.accuracy is not None for item in mine):
             caption = f"{name}: what accuracy costs in AUC. Best is above, and near 50, which is chance."
-            figures.append((caption, _trade(name, mine, styles)))
-    signs = [Sign(label, charts.key(style)) for label, style in styles.items()]
-    signs.append(Sign("dotted grey: floors, and chance at 50", charts.key(None, "dotted")))
-    return AttackFigures(title, items[0].part, items[0].dataset, tuple(figures), tuple(signs))
+            drawn.append((caption, _trade(name, mine, styles)))
+    legend = [LegendEntry(label, charts.key(style)) for label, style in styles.items()]
+    return drawn, [*legend, LegendEntry("dotted grey: floors, and chance at 50", charts.key(None, "dotted"))]
 
 
 def _varies(items: Sequence[Attacked]) -> bool:
@@ -101,86 +80,63 @@ def _finite(item: Attacked) -> bool:
 
 def _aucs(name: str, mine: Sequence[Attacked], items: Sequence[Attacked], styles: Mapping[str, int]) -> Markup:
     levels = [Level("chance", None, 0.5, "50")]
-    for floor in dict.fromkeys(item.attack for item in items if item.floor):
-        mean = statistics.fmean(item.auc for item in items if item.attack == floor)
+    for floor, found in grouped((item for item in items if item.floor), lambda item: item.attack).items():
+        mean = statistics.fmean(item.auc for item in found)
         levels.append(Level(floor, None, mean, percent(mean)))
-    priced = {item.method for item in mine if _finite(item)}
-    across = [item for item in mine if item.method not in priced]
-    levels += [Level(item.method, styles[item.method], item.auc, _brief(item)) for item in across]
-    series = [
-        Series(label, styles[label], tuple(_point(item) for item in mine if item.method == label))
-        for label in styles
-        if label in priced
+    paid = {item.method for item in mine if _finite(item)}
+    levels += [
+        Level(item.method, styles[item.method], item.auc, _text(item)) for item in mine if item.method not in paid
     ]
-    heights = [item.auc for item in mine] + [level.y for level in levels]
-    return charts.curves(
-        series,
-        levels,
-        charts.epsilons([item.epsilon for item in mine if item.method in priced and item.epsilon is not None]),
-        charts.shares(heights, charts.HEIGHT - charts.BOTTOM, charts.TOP),
-        ("claimed ε (log scale)", "AUC of the attack, %"),
-        f"AUC of {name} against epsilon on {items[0].dataset}; the table has the numbers",
-    )
+    series = [
+        Series(label, style, tuple(_point(item) for item in mine if item.method == label))
+        for label, style in styles.items()
+        if label in paid
+    ]
+    alt = f"AUC of {name} against epsilon on {items[0].dataset}; the table has the numbers"
+    return charts.against_epsilon(series, levels, "claimed ε (log scale)", "AUC of the attack, %", alt)
 
 
 def _point(item: Attacked) -> Point:
     width = item.half_width or 0.0
-    return Point(item.epsilon or 0.0, item.auc, item.auc - width, item.auc + width, _brief(item))
+    return Point(item.epsilon or 0.0, item.auc, item.auc - width, item.auc + width, _text(item))
 
 
-def _brief(item: Attacked) -> str:
+def _text(item: Attacked) -> str:
     """After the name of the method."""
     return f"{'' if item.epsilon is None else f'ε {charts.short(item.epsilon)}: '}AUC {item.auc:.3f}"
-
-
-def _said(item: Attacked) -> str:
-    cost = "" if item.epsilon is None else f" at ε {charts.short(item.epsilon)}"
-    return f"{item.method}{cost}, {item.attack}: AUC {item.auc:.3f}"
 
 
 def _trade(name: str, mine: Sequence[Attacked], styles: Mapping[str, int]) -> Markup:
     """Accuracy against AUC; a line joins the epsilons of a method."""
     series = []
-    for label in styles:
+    for label, style in styles.items():
+        known = [(item, item.accuracy) for item in mine if item.method == label and item.accuracy is not None]
         points = [
-            Point(
-                item.auc,
-                item.accuracy,
-                item.accuracy,
-                item.accuracy,
-                f"{_brief(item)}, accuracy {percent(item.accuracy)} %",
-            )
-            for item in sorted((item for item in mine if item.method == label), key=lambda item: item.epsilon or 0.0)
-            if item.accuracy is not None
+            Point(item.auc, share, share, share, f"{_text(item)}, accuracy {percent(share)} %")
+            for item, share in sorted(known, key=lambda each: each[0].epsilon or 0.0)
         ]
-        series.append(Series(label, styles[label], tuple(points)))
-    known = [point for item in series for point in item.points]
-    return charts.curves(
+        series.append(Series(label, style, tuple(points)))
+    everywhere = [point for one in series for point in one.points]
+    return charts.chart(
         series,
-        [],
-        charts.shares([point.x for point in known], charts.LEFT, charts.WIDTH - charts.RIGHT),
-        charts.shares([point.y for point in known], charts.HEIGHT - charts.BOTTOM, charts.TOP),
-        ("AUC of the attack, %", "test accuracy, %"),
+        charts.shares("AUC of the attack, %", [point.x for point in everywhere], charts.LEFT, charts.RIGHT),
+        charts.shares("test accuracy, %", [point.y for point in everywhere]),
         f"Accuracy against the AUC of {name} on {mine[0].dataset}; the table has the numbers",
-        dodge=False,
+        spread=0.0,
     )
 
 
-def _marks(title: str, items: Sequence[Attacked]) -> AttackFigures:
-    """One line per model, one mark per attacker; an attacker keeps its mark."""
-    styles = {name: index for index, name in enumerate(sorted({item.attack for item in items}))}
-    models = dict.fromkeys((item.method, item.epsilon) for item in items)
-    lines = []
-    for method, spent in models:
-        cost = "" if spent is None else f", ε = {epsilon(spent)}"
-        mine = [item for item in items if (item.method, item.epsilon) == (method, spent)]
-        marks = [(styles[item.attack], replace(_point(item), x=item.auc, text=_said(item))) for item in mine]
-        lines.append((f"{method}{cost}", marks))
-    axis = charts.shares([0.5, *(item.auc for item in items)], 8.0, charts.WIDTH - charts.RIGHT)
-    drawn = charts.dots(lines, axis, "AUC of the attack, % (50: chance)", f"AUC of attacks on {items[0].dataset}")
-    floors = {item.attack for item in items if item.floor}
-    signs = [
-        Sign(f"{name} (floor)" if name in floors else name, charts.key(style, "mark")) for name, style in styles.items()
-    ]
+def _rows(items: Sequence[Attacked]) -> _Drawn:
+    """One row per model, one mark per attacker; an attacker keeps its mark."""
+    models = list(grouped(items, lambda item: (item.method, item.epsilon)))
+    labels = [method if spent is None else f"{method}, ε = {short_epsilon(spent)}" for method, spent in models]
+    attackers = sorted(grouped(items, lambda item: f"{item.attack} (floor)" if item.floor else item.attack).items())
+    series = []
+    for style, (name, mine) in enumerate(attackers):
+        points = [(_point(item), models.index((item.method, item.epsilon))) for item in mine]
+        drawn = [Point(at.y, row, at.low, at.high, f"{labels[row]}: AUC {at.y:.3f}") for at, row in points]
+        series.append(Series(name, style, tuple(drawn), stroke="mark"))
+    axis = charts.shares("AUC of the attack, % (50: chance)", [0.5, *(item.auc for item in items)], 8, charts.RIGHT)
     caption = "One line per model: how well each attacker does, with 95 % intervals over seeds."
-    return AttackFigures(title, items[0].part, items[0].dataset, ((caption, drawn),), tuple(signs))
+    chart = charts.rows(labels, series, axis, f"AUC of attacks on {items[0].dataset}")
+    return [(caption, chart)], [LegendEntry(each.label, charts.key(each.style, "mark")) for each in series]

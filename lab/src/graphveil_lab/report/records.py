@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from graphveil_lab import kept_files
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.kept import KeptLine, half_width
 from graphveil_lab.court.court import Court
+from graphveil_lab.report.parts import grouped
 
 FLOORS = ("features alone", "confidence threshold", "model of others")
 """Attackers that need no private model: what their AUC reaches, the model did not give away."""
@@ -47,14 +48,6 @@ class Attacked:
         return self.attack.endswith(FLOORS)
 
 
-@dataclass(frozen=True)
-class Measurements:
-    """Measurements of another shape: columns, and cells as text."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
 @dataclass
 class Records:
     """All that was read, by the title of its file, in the order given."""
@@ -62,7 +55,8 @@ class Records:
     tables: dict[str, list[KeptLine]] = field(default_factory=dict)
     attacks: dict[str, list[Attacked]] = field(default_factory=dict)
     courts: dict[str, Court] = field(default_factory=dict)
-    plain: dict[str, Measurements] = field(default_factory=dict)
+    plain: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """Measurements of another shape: cells by the names of columns."""
 
     def titles(self) -> list[str]:
         """Of everything held."""
@@ -156,49 +150,50 @@ def _each_has(held: Any, *keys: str) -> bool:
     return all(have)
 
 
-def _attacked(held: Sequence[Mapping[str, Any]]) -> list[Attacked]:
-    """One attack of an entry, over the entries that differ in the seed alone."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for item in held:
-        for name in item["attacks"]:
-            place = item["part"], item["dataset"], _subject(item), item["epsilon"], name
-            groups.setdefault(place, []).append(item)
-    return [_from_seeds(items, place[-1]) for place, items in groups.items()]
+def _attacked(entries: Sequence[Mapping[str, Any]]) -> list[Attacked]:
+    """Means over entries that differ in their seed only."""
+    runs = [(entry, name) for entry in entries for name in entry["attacks"]]
+    groups = grouped(
+        runs, lambda run: (*(run[0][key] for key in ("part", "dataset", "epsilon")), _subject(run[0]), run[1])
+    )
+    return [_mean_over_seeds([entry for entry, _ in mine], mine[0][1]) for mine in groups.values()]
 
 
-def _subject(item: Mapping[str, Any]) -> str:
+def _subject(entry: Mapping[str, Any]) -> str:
     """What was attacked: a row of a table of attacks on nodes, or a method."""
-    return str(item["row"] if "row" in item else item["method"])
+    return str(entry["row"] if "row" in entry else entry["method"])
 
 
-def _from_seeds(items: Sequence[Mapping[str, Any]], name: str) -> Attacked:
-    first = items[0]
-    aucs = [float(item["attacks"][name]["auc"]) for item in items]
-    told = [item["attacks"][name] for item in items]
-    rates = [_number(scores.get("tpr_1%", scores.get("tpr at 1 %"))) for scores in told]
-    accuracies = [_number(item.get("accuracy")) for item in items]
-    epsilon = _number(first["epsilon"])
+def _mean_over_seeds(entries: Sequence[Mapping[str, Any]], attack: str) -> Attacked:
+    first = entries[0]
+    scores = [entry["attacks"][attack] for entry in entries]
+    aucs = [float(score["auc"]) for score in scores]
     # Where no epsilon was asked for, the entry says what was charged.
-    charged = [_number(item.get("charged")) for item in items]
-    sound = [_number(item.get("sound", item.get("sound epsilon"))) for item in items]
+    asked = _number(first["epsilon"])
     return Attacked(
         part=str(first["part"]),
         dataset=str(first["dataset"]),
         method=_subject(first),
-        epsilon=epsilon if epsilon is not None else max((c for c in charged if c is not None), default=None),
-        sound_epsilon=max((s for s in sound if s is not None), default=None),
-        attack=str(name),
-        seeds=len(items),
+        epsilon=asked if asked is not None else _largest(entry.get("charged") for entry in entries),
+        sound_epsilon=_largest(entry.get("sound", entry.get("sound epsilon")) for entry in entries),
+        attack=str(attack),
+        seeds=len(entries),
         auc=statistics.fmean(aucs),
         half_width=half_width(statistics.stdev(aucs) if len(aucs) > 1 else None, len(aucs)),
-        tpr=_mean(rates),
-        accuracy=_mean(accuracies),
+        tpr=_mean(score.get("tpr_1%", score.get("tpr at 1 %")) for score in scores),
+        accuracy=_mean(entry.get("accuracy") for entry in entries),
     )
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[Any]) -> float | None:
     """The mean of values that are all known."""
-    return None if None in values else statistics.fmean(value for value in values if value is not None)
+    known = [_number(value) for value in values]
+    return None if None in known else statistics.fmean(value for value in known if value is not None)
+
+
+def _largest(values: Iterable[Any]) -> float | None:
+    """The largest of the values that are known."""
+    return max((value for value in map(_number, values) if value is not None), default=None)
 
 
 def _number(value: Any) -> float | None:
@@ -207,7 +202,7 @@ def _number(value: Any) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _plain(held: Any) -> Measurements:
+def _plain(held: Any) -> list[dict[str, str]]:
     """Entries of any other shape, one row each; what they nest becomes columns."""
     entries = held
     if isinstance(held, dict):
@@ -216,8 +211,8 @@ def _plain(held: Any) -> Measurements:
     if not isinstance(entries, list) or not entries or not all(isinstance(item, dict) and item for item in entries):
         raise ValueError("a file must hold a list of entries with names, or a table of graphveil")
     flat = [_flat(item) for item in entries]
-    columns = tuple(dict.fromkeys(key for item in flat for key in item))
-    return Measurements(columns, tuple(tuple(item.get(key, "") for key in columns) for item in flat))
+    blank = dict.fromkeys((key for item in flat for key in item), "")
+    return [blank | item for item in flat]
 
 
 def _nests(value: Any) -> bool:

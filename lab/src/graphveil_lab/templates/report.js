@@ -205,7 +205,7 @@ document.querySelectorAll("[data-widen]").forEach((button) =>
   button.addEventListener("click", () => widen(button.dataset.widen)),
 );
 document.querySelectorAll(".chart > g > title").forEach(nameLine);
-document.querySelectorAll(".signs").forEach(makeLegend);
+document.querySelectorAll(".legend").forEach(makeLegend);
 document.querySelectorAll(".chart .line, .chart .mark").forEach(makeDots);
 document.documentElement.classList.remove("loading");
 

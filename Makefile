@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 FUZZ := "tables.py csv" "tables.py parquet" "tables.py pyg" graphs.py settings.py releases.py ledgers.py \
 	kill_ledgers.py kill_saves.py kill_streams.py
 
-.PHONY: demo quick test test-all fuzz mutants lint docs contribute clean
+.PHONY: demo quick test test-all fuzz mutants lint docs contribute records clean
 
 $(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,8 +39,11 @@ mutants: $(STAMP) ## Plant the mistakes of tests/mutants/mutants.toml one by one
 docs: $(STAMP) ## The site, in site/: open site/index.html. Warnings and dead links are errors
 	$(BIN)/python -m zensical build --clean --strict
 
-contribute: $(STAMP) ## Rewrite what a new part changes: index, navigation, tables and, in minutes, the kept court
+contribute: $(STAMP) ## Rewrite what a new part changes: index, navigation, tables and pictures
 	$(BIN)/python lab/benchmarks/contribute.py
+
+records: $(STAMP) ## Train a sample of kept lines again and print what moved
+	$(BIN)/python -m graphveil_lab.records
 
 clean: ## All but .bench: its records took hours
 	rm -rf $(VENV) demo .cache site

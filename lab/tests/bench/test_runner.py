@@ -195,7 +195,7 @@ def test_threads_are_taken_and_given_back(tmp_path: Path, monkeypatch: pytest.Mo
         seen.append(threads())
         return None, "only looking", 0.0
 
-    monkeypatch.setattr(runner, "_attempt", look)
+    monkeypatch.setattr(runner, "attempt", look)
     before = threads()
     torch.set_num_threads(2)
     numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)

@@ -143,7 +143,7 @@ def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> R
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
     out, _ = shared
     forget_peak()
-    result, failure, seconds = _attempt(task)
+    result, failure, seconds = attempt(task)
     record = Record(
         schema_version=SCHEMA,
         task=task,
@@ -168,7 +168,7 @@ def _write(out: Path, record: Record) -> None:
     write_whole(_place(out, record.task), record.model_dump(mode="json"), private=True)
 
 
-def _attempt(task: BenchTask) -> tuple[Result | None, str, float]:
+def attempt(task: BenchTask) -> tuple[Result | None, str, float]:
     """The result or the reason of the failure, and the seconds it took."""
     start = time.perf_counter()
     try:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict
 
 from graphveil.codec import plain, rounded
 from graphveil.errors import InvalidInput
+from graphveil.methods.method import Method
 from graphveil.release.audit_result import AuditResult
 from graphveil.vocabulary import Reading
 from graphveil_lab import kept_files
@@ -223,11 +224,17 @@ def write_findings(findings: Mapping[str, AuditResult], path: Path, spec: Spec) 
 
 def _claim_of(spec: Spec, cell: Cell, line: KeptLine) -> str:
     """The key of what a kept line claims; none if the experiment no longer has its settings."""
+    point = point_of(cell, line)
+    return "" if point is None else LineClaim.of(spec.task(cell, point, spec.seeds[0])).key()
+
+
+def point_of(cell: Cell, line: KeptLine) -> Method | None:
+    """The grid point that a kept line is about; None if the experiment no longer has its settings."""
+    wanted = plain(line.params)
     for point in cell.points():
-        described = plain(point.describe())
-        if {name: value for name, value in described.items() if name != "kind"} == plain(line.params):
-            return LineClaim.of(spec.task(cell, point, spec.seeds[0])).key()
-    return ""
+        if {name: value for name, value in plain(point.describe()).items() if name != "kind"} == wanted:
+            return point
+    return None
 
 
 def _row(
@@ -242,7 +249,7 @@ def _row(
     failures = [record.failure for runs in held for record in runs.values() if record.failure]
     chosen = _choose(results, spec.metric)
     runs, good = results[chosen], [record for record in held[chosen].values() if record.result]
-    found = {seed: _tested(result, cell.test_on) for seed, result in runs.items()}
+    found = {seed: tested(result, cell.test_on) for seed, result in runs.items()}
     spent = max((item.epsilon for item in found.values()), default=None)
     sound = max((item.sound_epsilon for item in found.values()), default=None)
     finding = findings.get(LineClaim.of(spec.task(cell, points[chosen], spec.seeds[0])).key())
@@ -304,7 +311,7 @@ def _spread(tests: Mapping[int, float]) -> dict[str, Any]:
     }
 
 
-def _tested(result: Result, test_on: str | None) -> Elsewhere:
+def tested(result: Result, test_on: str | None) -> Elsewhere:
     """What is known of the graph that a line is about."""
     if test_on is not None:
         return result.elsewhere[test_on]

@@ -97,7 +97,7 @@ def entries(results: Path) -> Iterator[Entry]:
 
 
 def drawn(known: Sequence[Entry], seed: int) -> Iterator[Entry]:
-    """Lines at random: one of each dataset in turn, the smallest first, of a method not drawn yet where there is one."""
+    """Lines at random: one of each dataset in turn, the smallest first, of a method not drawn yet if there is one."""
     sizes = {entry.dataset: entry.spec.num_nodes(entry.dataset) for entry in known}
     shuffled, seen = random.Random(seed).sample(known, len(known)), set[str]()
     turns = [[entry for entry in shuffled if entry.dataset == name] for name in sorted(sizes, key=sizes.__getitem__)]

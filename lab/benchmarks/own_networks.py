@@ -163,7 +163,7 @@ def neighbourhoods(count: int) -> Subgraphs:
 
 def built_in(known: SubgraphModel, model: OwnModel, batch: Subgraphs, x: Tensor, y: Tensor) -> Step:
     """The built-in engine at the module's weights."""
-    named = model.made_up()
+    named = model.initial_weights()
     layers = ("conv", "again")[: known.layers]
     weights = [part for layer in layers for part in (named[f"{layer}.lin.weight"].T, named[f"{layer}.bias"])]
     weights += [named["lin.weight"].T, named["lin.bias"]]
@@ -190,7 +190,7 @@ def timed(layers: int, width: int, hidden: int, rounds: int) -> dict[str, float]
     x, y = torch.randn(len(batch.nodes), width), torch.randint(CLASSES, (BATCH,))
     model = OwnModel.of((Gcn if layers == 1 else Gcn2)(width, CLASSES, hidden))
     ours = built_in(SubgraphModel("gcn", layers, hidden, "elu", CLASSES, width), model, batch, x, y)
-    own = OwnGradients(model, model.made_up(), batch, x, y, CLASSES, key=0)
+    own = OwnGradients(model, model.initial_weights(), batch, x, y, CLASSES, key=0)
     torch.testing.assert_close(own.clipped_sum(CLIP).norm(), ours().norm(), rtol=1e-4, atol=0.0)
     took = seconds({"built in": ours, "own": partial(own.clipped_sum, CLIP)}, "cpu", rounds)
     some = batch.take(np.arange(BATCH // SHARE))

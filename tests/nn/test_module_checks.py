@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.nn.module_checks import require_alone, require_rows
+from graphveil.nn.module_checks import require_independent, require_rows
 from graphveil.nn.own_network import OwnNetwork
 from own_modules import FRIENDLY, HOSTILE, Gat, LateCache, Mixer, PooledGcn, RowsOnly, SageAttention
 
@@ -17,14 +17,14 @@ from own_modules import FRIENDLY, HOSTILE, Gat, LateCache, Mixer, PooledGcn, Row
 @pytest.mark.parametrize("make", FRIENDLY.values(), ids=FRIENDLY)
 def test_ordinary_networks_pass(make: Any) -> None:
     before = torch.get_rng_state()
-    require_alone(OwnNetwork.of(make), 4, 3)
+    require_independent(OwnNetwork.of(make), 4, 3)
     assert torch.equal(torch.get_rng_state(), before), "the check must not use up the run's chance"
 
 
 @pytest.mark.parametrize(("make", "culprit"), HOSTILE.items(), ids=lambda one: getattr(one, "__name__", ""))
 def test_networks_that_keep_or_read_other_subgraphs_are_refused_by_name(make: Any, culprit: str) -> None:
     with pytest.raises(Unsupported) as refused:
-        require_alone(OwnNetwork.of(make), 4, 3)
+        require_independent(OwnNetwork.of(make), 4, 3)
     assert culprit in str(refused.value)
     assert "GraphNorm" in str(refused.value)
 
@@ -41,14 +41,14 @@ def test_two_classes_of_one_name_are_two() -> None:
 
         return Net
 
-    require_alone(OwnNetwork.of(made(nn.LayerNorm)), 4, 3)
+    require_independent(OwnNetwork.of(made(nn.LayerNorm)), 4, 3)
     with pytest.raises(Unsupported, match="BatchNorm1d"):
-        require_alone(OwnNetwork.of(made(nn.BatchNorm1d)), 4, 3)
+        require_independent(OwnNetwork.of(made(nn.BatchNorm1d)), 4, 3)
 
 
 def test_the_check_cannot_see_everything() -> None:
     """A cache that wakes up late passes: the engine sees to it (test_own_gradients.py)."""
-    require_alone(OwnNetwork.of(LateCache), 4, 3)
+    require_independent(OwnNetwork.of(LateCache), 4, 3)
 
 
 class _Odd(nn.Module):
@@ -107,7 +107,7 @@ class _Weighted(_Odd):
 )
 def test_networks_that_cannot_be_used_say_why(make: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        require_alone(OwnNetwork.of(make), 4, 3)
+        require_independent(OwnNetwork.of(make), 4, 3)
 
 
 def test_on_public_or_released_graphs_rows_may_be_mixed_and_every_node_needs_one() -> None:

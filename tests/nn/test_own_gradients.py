@@ -50,7 +50,7 @@ def some_subgraphs(seed: int = 0, hops: int = 1) -> tuple[Subgraphs, Tensor, Ten
 
 
 def summed(model: OwnModel, batch: Subgraphs, x: Tensor, y: Tensor, clip: float = CLIP, key: int = 3) -> Tensor:
-    return OwnGradients(model, model.made_up(), batch, x, y, CLASSES, key).clipped_sum(clip)
+    return OwnGradients(model, model.initial_weights(), batch, x, y, CLASSES, key).clipped_sum(clip)
 
 
 def without(batch: Subgraphs, x: Tensor, y: Tensor, which: int) -> tuple[Subgraphs, Tensor, Tensor]:
@@ -76,7 +76,7 @@ def test_both_ways_agree_and_the_place_does_not_matter(make: Any, hops: int, mon
         monkeypatch.setattr(own_gradients, "_BLOCKS", blocks)
         model = made(make)
         found.append(summed(model, batch, x, y))
-        assert any(model.side_by_side.values()) is (bool(blocks) and make.__name__ != "Branching")
+        assert any(model.in_blocks.values()) is (bool(blocks) and make.__name__ != "Branching")
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)
 
 
@@ -270,7 +270,7 @@ def test_weights_are_shared_frozen_and_named_as_the_module_has_them() -> None:
     model = made(FRIENDLY["TiedFrozen"])
     batch, x, y = some_subgraphs()
     total = summed(model, batch, x, y)
-    parts = dict(zip(model.made_up(), unflat(total, model.start()), strict=True))
+    parts = dict(zip(model.initial_weights(), unflat(total, model.start()), strict=True))
     assert set(parts) == {"first.weight", "unused", "out.weight", "out.bias"}
     assert not parts["unused"].any()
     assert parts["first.weight"].any()
@@ -322,12 +322,12 @@ def test_the_same_network_has_the_gradients_and_answers_of_the_built_in_engine(l
     model = OwnModel.of(module)
     for clip in (CLIP, 1e6):
         expected = unflat(gradients(known, module.weights(), batch, x, y).clipped_sum(clip), module.weights())
-        found = dict(zip(model.made_up(), unflat(summed(model, batch, x, y, clip), model.start()), strict=True))
+        found = dict(zip(model.initial_weights(), unflat(summed(model, batch, x, y, clip), model.start()), strict=True))
         names = [name for k in range(layers) for name in (f"convs.{k}.lin.weight", f"convs.{k}.bias")]
         for part, name in zip(expected, [*names, "lin.weight", "lin.bias"], strict=True):
             own = found[name].T if part.dim() == 2 else found[name]
             torch.testing.assert_close(own, part, rtol=1e-4, atol=1e-4 * min(clip, 1))
-    answers = own_logits(model, model.made_up(), batch, x)
+    answers = own_logits(model, model.initial_weights(), batch, x)
     torch.testing.assert_close(answers, logits(known, module.weights(), batch, x), rtol=1e-4, atol=1e-4)
 
 
@@ -343,8 +343,8 @@ def test_a_block_that_rounds_by_place_is_not_used(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(OwnModel, "together", uneven)
     batch, x, y = some_subgraphs()
     summed(model, batch, x, y)
-    assert model.side_by_side
-    assert not any(model.side_by_side.values())
+    assert model.in_blocks
+    assert not any(model.in_blocks.values())
 
 
 def test_small_subgraphs_with_the_same_arcs_share_a_block_where_different_arcs_may_not(
@@ -361,7 +361,7 @@ def test_small_subgraphs_with_the_same_arcs_share_a_block_where_different_arcs_m
     for name, shared in (("Gat", 2), ("PooledGcn", 2), ("Mixer", 0)):
         model = made(FRIENDLY[name])
         found = summed(model, batch, x, y)
-        together = [shape for shape, allowed in model.side_by_side.items() if allowed]
+        together = [shape for shape, allowed in model.in_blocks.items() if allowed]
         assert [shape.shared is not None for shape in together] == ([True] * shared or [False])
         with monkeypatch.context() as alone:
             alone.setattr(own_gradients, "_BLOCKS", {})

@@ -18,7 +18,7 @@ from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.features import RECORD_WISE, by_record
-from graphveil.nn.module_checks import require_alone
+from graphveil.nn.module_checks import require_independent
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, own_logits
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.sampling.bounded import neighbourhoods
@@ -109,7 +109,7 @@ class SubgraphMethod(Method):
     def admit(self, public: Public) -> tuple[str, ...]:
         """Refuse an own network that does not keep to one subgraph; what a step assumes that runs it."""
         if isinstance(self.network, OwnNetwork):
-            require_alone(self.network, public.num_features, public.num_classes)
+            require_independent(self.network, public.num_features, public.num_classes)
         return self.standing()
 
     def standing(self) -> tuple[str, ...]:

@@ -351,8 +351,7 @@ def _add_clipped(total: Any, gradients: list[Tensor], clip: float) -> None:
     """
     rows = [part.detach().flatten(1).contiguous().numpy() for part in gradients]
     norms = np.sqrt(sum(map(_squared_lengths, rows)))
-    finite = np.isfinite(norms)
-    weights = np.where(finite, clip / np.maximum(np.where(finite, norms, 0.0) * _ROUNDING, clip), 0.0)
+    weights = clip / np.maximum(norms * _ROUNDING, clip)
     for part, goal in zip(rows, np.split(total, np.cumsum([part.shape[1] for part in rows[:-1]])), strict=True):
         _add_weighted(goal, part, weights)
 
@@ -369,7 +368,7 @@ def _squared_lengths(rows: Any) -> Any:
 
 @numba.njit(cache=True, nogil=True)
 def _add_weighted(total: Any, rows: Any, weights: Any) -> None:
-    """total += weights @ rows in float64. A row of weight zero is left out: zero times NaN is NaN."""
+    """total += weights @ rows in float64. Weight 0, of an infinite norm, and NaN leave a row out."""
     for i in range(len(rows)):
         if weights[i] > 0:
             for j in range(rows.shape[1]):

@@ -77,10 +77,10 @@ def made_up_subgraphs(features: int) -> list[tuple[Tensor, Tensor]]:
     generator = torch.Generator().manual_seed(0)
     star, chained = [(i, 0) for i in range(1, 5)], [(3, 2), (2, 1), (1, 0)]
     complete = [(i, j) for i in range(5) for j in range(5) if i != j]
-    sizes = (1, []), (2, [(1, 0)]), (3, []), (5, star), (4, chained), (5, complete)
+    arcs: list[list[tuple[int, int]]] = [[], [(1, 0)], [], star, chained, complete]
     return [
-        (torch.randn(rows, features, generator=generator), torch.tensor(arcs, dtype=torch.int64).reshape(-1, 2).T)
-        for rows, arcs in sizes
+        (torch.randn(rows, features, generator=generator), torch.tensor(some, dtype=torch.int64).reshape(-1, 2).T)
+        for rows, some in zip((1, 2, 3, 5, 4, 5), arcs, strict=True)
     ]
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.public_embedding import PublicEmbedding
-from graphveil.nn.sage_batch import Array, Dense, Flat, SageBatch, SageRecipe, TeacherStart
+from graphveil.nn.sage_batch import Array, BinaryInputs, DenseInputs, SageBatch, SageRecipe, TeacherStart
 from graphveil.vocabulary import Floats
 
 
@@ -126,7 +126,7 @@ class SageTeachers:
                 starts = [
                     TeacherStart.draw(seed, int(asked[i]), known.x.shape[1], known.classes, self.recipe) for i in batch
                 ]
-                ids, inputs = [chosen[i] for i in batch], Flat if kind else Dense
+                ids, inputs = [chosen[i] for i in batch], BinaryInputs if kind else DenseInputs
                 together = SageBatch.of(known.x, known.y, known.adj, ids, starts, self.recipe, inputs)
                 together.train()
                 for place, i in enumerate(batch):

@@ -1,4 +1,4 @@
-"""A room of GraphSAGEs: its passes by hand are the plain network's."""
+"""A batch of GraphSAGEs trained by hand: its passes are the plain network's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_geometric.nn import SAGEConv
 from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import InvalidInput
 from graphveil.nn import teachers
-from graphveil.nn.sage_batch import Dense, SageRecipe, TeacherStart, dropout_factors
+from graphveil.nn.sage_batch import DenseInputs, SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers
 from two_graphs import known_and_public, questions
 
@@ -48,10 +48,10 @@ def plain_answer(known: Known, ids: Ids, x: Tensor, adj: Csr, node: int, seed: i
     net, inside = Plain(start), np.zeros(len(known.x), dtype=bool)
     inside[ids] = True
     rows, labels = known.x[torch.from_numpy(ids)].double(), known.y[torch.from_numpy(ids)]
-    arcs, silenced = known.adj.within(inside).edge_index(), round(256 * recipe.dropout)
+    arcs, dropped = known.adj.within(inside).edge_index(), round(256 * recipe.dropout)
     optimiser = torch.optim.Adam(net.parameters(), lr=recipe.learning_rate)
     for epoch in range(recipe.epochs):
-        factors = torch.from_numpy(dropout_factors(np.uint64(start.key), epoch, len(ids), recipe.hidden, silenced))
+        factors = torch.from_numpy(dropout_factors(np.uint64(start.key), epoch, len(ids), recipe.hidden, dropped))
         optimiser.zero_grad()
         cross_entropy(net(rows, arcs, factors.double()), labels, ignore_index=-1).backward()
         optimiser.step()
@@ -81,7 +81,7 @@ def test_scaled_words_use_bits_too_and_agree_with_dense_products() -> None:
     chosen, asked = questions()
     teacher = SageTeachers(x, adj, RECIPE)
     bits = teacher.answers(unit, chosen, asked, 0)
-    with mock.patch.object(teachers, "Flat", Dense):
+    with mock.patch.object(teachers, "BinaryInputs", DenseInputs):
         assert torch.allclose(bits, teacher.answers(unit, chosen, asked, 0), atol=1e-4)
 
 

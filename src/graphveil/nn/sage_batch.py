@@ -163,8 +163,8 @@ class BinaryInputs:
         ones = [x.numpy()[ids] != 0 for ids in groups]
         bits, transposed = [packed(part).ravel() for part in ones], [packed(part.T).ravel() for part in ones]
         level = x.amax(dim=1, keepdim=True)[torch.from_numpy(np.concatenate(groups))]
-        both = ((np.concatenate(parts), _cuts(parts)) for parts in (bits, transposed))
-        return cls(*both, _cuts(groups), level)
+        joined = (np.concatenate(bits), _cuts(bits)), (np.concatenate(transposed), _cuts(transposed))
+        return cls(joined[0], joined[1], _cuts(groups), level)
 
     def forward(self, weights: Tensor, out: Tensor) -> None:
         _multiply(self.bits, weights.flatten(0, 1), self._columns(weights), out, self.rows)
@@ -475,7 +475,7 @@ class SageBatch:
             _step_above(*above, epoch, dropped, factors)
             self.own.backward(rows, gradient[0])
             self.near.backward(senders, gradient[1])
-            _step_inputs(*flat, factors)
+            _step_inputs(flat[0], flat[1], flat[2], flat[3], factors)
 
     def posterior(self, place: int, x: Array, means: Array) -> Floats:
         """A trained teacher's posterior of a node [c], from its inputs (row 0) and those of its in-neighbours."""

@@ -6,7 +6,7 @@ STAMP := $(VENV)/.ready
 FUZZ := "tables.py csv" "tables.py parquet" "tables.py pyg" graphs.py settings.py releases.py ledgers.py \
 	kill_ledgers.py kill_saves.py kill_streams.py
 
-.PHONY: demo quick test test-all fuzz mutants lint docs contribute records clean
+.PHONY: demo quick test test-all coverage fuzz mutants lint docs contribute records clean
 
 $(STAMP): pyproject.toml lab/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ test: lint ## Lint, type check and the tests, but for the slow ones
 
 test-all: lint ## The slow tests too: before a release
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+coverage: $(STAMP) ## The share of lines and branches that the tests run, by room
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=
+	$(BIN)/python tests/coverage_by_room.py
 
 fuzz: $(STAMP) ## Damaged tables, graphs, settings, releases and ledgers, and processes killed at random moments: before a release
 	for script in $(FUZZ); do $(BIN)/python tests/fuzz/$$script || exit 1; done

@@ -20,7 +20,7 @@ from graphveil.auditing.audit import Claim
 from graphveil.auditing.bounds import finding
 from graphveil.auditing.game import Game
 from graphveil.planning import Terms, planned
-from graphveil.runtime.engine import Local, using
+from graphveil.runtime.compute import Compute
 from graphveil_lab import kept_files
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -39,8 +39,8 @@ def main() -> None:
         # A graph remembers what was learnt from it: take a fresh one.
         pair = CanaryEdge().pairs(replace(graph), claim.plan.adjacency, 0)[0]
         start = time.perf_counter()
-        with using(Local(given.jobs)):
-            scores = Game(pair, method, claim.plan).play(runs, 0)
+        with Compute(jobs=given.jobs).opened() as run:
+            scores = Game(pair, method, claim.plan).play(runs, 0, run=run)
         measured[name] = time.perf_counter() - start
         found = finding("canary_edge", scores, claim.epsilon, DELTA, law=claim.law)
         print(f"{name:<28} {measured[name]:6.1f} s   {found}", flush=True)

@@ -21,8 +21,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import psutil
@@ -32,12 +34,13 @@ import torch
 
 import graphveil as gv
 from graphveil.data.datasets.synthetic import social
+from graphveil.data.parts import ScatteredArcs
 from graphveil.mechanisms.gaussian import Gaussian
 from graphveil.mechanisms.geometric_count import Tally
 from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy.noise import Seeded
-from graphveil.runtime.engine import Ray, using
+from graphveil.runtime.compute import Compute
 from graphveil.vocabulary import Adjacency
 
 KILL_AFTER = 2.0
@@ -125,9 +128,10 @@ def main() -> None:
             write(folder, words.nodes, words.degree, words.files)
         parts = gv.Graph.from_edges(folder / "edges-*.parquet", folder / "nodes.parquet", in_parts=True)
         watch = Watch(words.kill)
-        with using(Ray(jobs=words.workers)), watch.on():
+        with Compute(engine="ray", jobs=words.workers).opened() as run, watch.on():
             begin = time.perf_counter()
-            there = released(parts, words.sums, checked=True)
+            adj = cast(ScatteredArcs, parts.adj).read_by(run.engine)
+            there = released(replace(parts, adj=adj), words.sums, checked=True)
             cluster = time.perf_counter() - begin
         begin = time.perf_counter()
         files = folder / "edges-*.parquet", folder / "nodes.parquet"

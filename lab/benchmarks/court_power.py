@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from graphveil.runtime.engine import Local, each, using
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.engine import each
 from graphveil_lab import kept_files
 from graphveil_lab.court import court
 from graphveil_lab.court.sound_cases import SoundClaim
@@ -56,8 +57,9 @@ def main() -> None:
     asked = parser.parse_args()
     known = court.cases()
     chosen = [case for case in court.called(asked.only or None, known) if isinstance(case, SoundClaim)]
-    with using(Local(asked.jobs)):
-        rows = each(heard, (asked.share, asked.seed, 1 - court.ERROR / len(known)), chosen, "cases")
+    with Compute(jobs=asked.jobs).opened() as run:
+        shared = asked.share, asked.seed, 1 - court.ERROR / len(known)
+        rows = each(run.engine, heard, shared, chosen, "cases", run.progress)
     for row in rows:
         print(
             "{case:22s} {claimed:.3f} at {delta}: {certified:.3f}, auc {auc:.3f}, {seconds:.1f} s".format(**row), end=""

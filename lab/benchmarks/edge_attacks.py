@@ -81,6 +81,7 @@ FIGURE_11_EPSILONS = (0.1, 1.0, 10.0)
 """Figure 11, with three of its five epsilons, on Cora: the paper speaks of three datasets and names this one."""
 
 NAME = "edge-attacks"
+QUIET = gv.Compute(quiet=True)
 PARTS = ("table 4", "figure 7", "figure 10", "figure 11")
 DATASETS = tuple(dict.fromkeys([*TABLE_4, *FIGURE_7, "twitch-es"]))
 SEEDS = (0, 1, 2)
@@ -247,7 +248,7 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
         return held
     began = time.process_time()
     graph = gv.datasets.load(cell.dataset, split=cell.split(), seed=cell.seed)
-    target = Target(graph, cell.method, Unit.EDGE, cell.epsilon, None, 1e-5, cell.reading, cell.seed)
+    target = Target(graph, cell.method, Unit.EDGE, cell.epsilon, None, 1e-5, cell.reading, cell.seed, QUIET)
     release = target.release()
     if cell.there:
         target, release = elsewhere(target, release, gv.datasets.load(cell.there))
@@ -284,7 +285,9 @@ def elsewhere(target: Target, release: Release, graph: Graph) -> tuple[Target, R
     # The noise of training must not come again.
     there = replace(target, graph=graph, seed=1_000 + target.seed)
     if release.method.reads is PredictionReads.RELEASED:
-        return there, gv.infer(release, graph, epsilon=target.epsilon, delta=target.delta, seed=there.seed)
+        return there, gv.infer(
+            release, graph, epsilon=target.epsilon, delta=target.delta, seed=there.seed, compute=QUIET
+        )
     return there, replace(release, _graph=graph)
 
 

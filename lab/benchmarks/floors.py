@@ -54,7 +54,9 @@ def scored(unit: str, case: tuple[str, float, int]) -> dict[str, Any]:
     largest = int(torch.bincount(graph.y[graph.train].clamp(min=0)).argmax())
     found = {"largest class": float((graph.y[graph.test] == largest).double().mean())}
     for label, method in (("default", gv.methods.DpSgd()), ("rate 64", gv.methods.DpSgd(learning_rate=64.0))):
-        release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit=unit, seed=seed)
+        release = gv.train(
+            graph, method, epsilon=epsilon, delta=1e-5, unit=unit, seed=seed, compute=gv.Compute(quiet=True)
+        )
         found[label] = release.evaluate("test")["accuracy"]
     return {"graph": name, "unit": unit, "epsilon": epsilon, "seed": seed, **found}
 

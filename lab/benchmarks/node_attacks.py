@@ -66,6 +66,7 @@ PRINTED: dict[str, tuple[float, ...]] = {
 }
 """G-MIA in Table 4. The paper's Facebook graph is another one than that of page links here."""
 DELTA = 1e-4
+QUIET = gv.Compute(quiet=True)
 CARIBOU = {"hops": 2, "lipschitz": 0.6, "beta": 10.0, "tau": 1.0, "loops": 1.0, "start": "features", "head": 64}
 STUDENT = {"spend": "noise", "argmax": "laplace", "sharp": False, "student": "sage"}
 ROWS: dict[str, tuple[float, ...]] = {
@@ -113,13 +114,15 @@ def table_target(graph: Graph, cell: Cell) -> Target:
         degrees = graph.adj.in_degrees()
         own: dict[str, Any] = {"most_degree": int(degrees.max()), "scale": "none"} if unit is Unit.NODE else {}
         method: Method = gv.methods.Caribou(**CARIBOU, **own)
-        return Target(graph, method, unit, epsilon=cell.epsilon, reading=Reading.PUBLISHED, seed=cell.seed)
+        return Target(
+            graph, method, unit, epsilon=cell.epsilon, reading=Reading.PUBLISHED, seed=cell.seed, compute=QUIET
+        )
     known: dict[str, Callable[[], Method]] = {
         "gcn": gv.methods.Gcn,
         "dpsgd": gv.methods.DpSgd,
         "heterpoisson": gv.methods.HeterPoisson,
     }
-    return Target(graph, known[cell.row](), Unit.NODE, epsilon=cell.epsilon, seed=cell.seed)
+    return Target(graph, known[cell.row](), Unit.NODE, epsilon=cell.epsilon, seed=cell.seed, compute=QUIET)
 
 
 def figure_target(graph: Graph, cell: Cell) -> Target:
@@ -127,15 +130,17 @@ def figure_target(graph: Graph, cell: Cell) -> Target:
     scale = "columns" if cell.dataset == "credit" else "rows"
     if cell.row == "B1":
         # Two GraphSAGE layers of 64 units, 200 epochs, dropout 1/2 (appendix G), on the private graph alone.
-        return Target(graph, gv.methods.Sage(weight_decay=0.0, scale=scale), Unit.NODE, noise=0.0, seed=cell.seed)
+        return Target(
+            graph, gv.methods.Sage(weight_decay=0.0, scale=scale), Unit.NODE, noise=0.0, seed=cell.seed, compute=QUIET
+        )
     if cell.row in ("privgnn, default", "census"):
         kind = gv.methods.PrivGnn if cell.row.startswith("privgnn") else gv.methods.Census
-        return Target(graph, kind(scale=scale), Unit.NODE, epsilon=4.0, delta=DELTA, seed=cell.seed)
+        return Target(graph, kind(scale=scale), Unit.NODE, epsilon=4.0, delta=DELTA, seed=cell.seed, compute=QUIET)
     teacher = "sage" if cell.row == TEACHERS else "votes"
     method = gv.methods.PrivGnn(scale=scale, teacher=teacher, **STUDENT)
     noise = 0.0 if cell.row.endswith("no noise") else 1.0
     reading = Reading.SOUND if cell.row.endswith("no noise") else Reading.PUBLISHED
-    return Target(graph, method, Unit.NODE, noise=noise, delta=DELTA, reading=reading, seed=cell.seed)
+    return Target(graph, method, Unit.NODE, noise=noise, delta=DELTA, reading=reading, seed=cell.seed, compute=QUIET)
 
 
 def drawn_alike(dataset: str, seed: int) -> tuple[Graph, Graph]:
@@ -165,14 +170,14 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
     began = time.monotonic()
     found: dict[str, dict[str, float]] = {}
     if cell.part == "table4":
-        graph = gv.datasets.load(cell.dataset).random_split(0.25, 0.0, 0.75, seed=cell.seed)
+        graph = gv.datasets.load(cell.dataset).random_split(0.25, 0.0, 0.75, seed=cell.seed, compute=QUIET)
         target, lead = table_target(graph, cell), Gmia()
         runs: list[tuple[NodeInference, list[NodeInference]]] = [(lead, [Lira()] if cell.lira else [])]
     elif cell.part == "control":
         first, second = drawn_alike(cell.dataset, cell.seed)
         target, runs = figure_target(first, cell), [(PrivateNodes(), [])]
     else:
-        graph = gv.datasets.load(cell.dataset, split="two_graphs", seed=cell.seed)
+        graph = gv.datasets.load(cell.dataset, split="two_graphs", seed=cell.seed, compute=QUIET)
         target = figure_target(graph, cell)
         runs = [(PrivateNodes(), [])] + ([(AskedNodes(), [])] if cell.row.startswith("privgnn") else [])
     for attack, more in runs:

@@ -52,7 +52,9 @@ def measure(epsilons: tuple[float, ...], item: tuple[str, int, Setting]) -> list
         scored = public.train & ~train
         method = gv.methods.PrivGnn(least=int(constants["least"]))
         for epsilon in epsilons:
-            release = gv.train(split, method, epsilon=epsilon, delta=1e-4, unit="node", seed=seed)
+            release = gv.train(
+                split, method, epsilon=epsilon, delta=1e-4, unit="node", seed=seed, compute=gv.Compute(quiet=True)
+            )
             kept.append(float((release.predict(split)[scored] == public.y[scored]).double().mean()))
     return kept
 

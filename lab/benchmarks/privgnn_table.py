@@ -36,6 +36,7 @@ from graphveil_lab.bench.runner import write_whole
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
 DELTA = 1e-4
+QUIET = gv.Compute(quiet=True)
 EPSILONS = (1.0, 2.0, 4.0, 8.0, 16.0)
 PRINTED = {
     "computers": (0.40, 0.64, 0.80, 0.82, 0.83),
@@ -76,7 +77,9 @@ def against_lambda(graph: Graph, method: Method, seed: int) -> dict[str, dict[st
     """Accuracy for every lambda, with claimed and provable epsilon."""
     rows = {}
     for strength in LAMBDAS:
-        release = gv.train(graph, method, noise=1 / strength, delta=DELTA, unit="node", reading="published", seed=seed)
+        release = gv.train(
+            graph, method, noise=1 / strength, delta=DELTA, unit="node", reading="published", seed=seed, compute=QUIET
+        )
         rows[str(strength)] = {
             "accuracy": release.evaluate("test")["accuracy"],
             "claimed": release.certificate.epsilon,
@@ -95,7 +98,9 @@ def measure(shared: tuple[Path, int], item: tuple[str, int]) -> dict[str, Any]:
         with patch.object(privgnn, "SageTeachers", Remembered):
             rows = against_lambda(graph, method, seed)
             sound = {
-                str(epsilon): gv.train(graph, method, epsilon=epsilon, delta=DELTA, unit="node", seed=seed)
+                str(epsilon): gv.train(
+                    graph, method, epsilon=epsilon, delta=DELTA, unit="node", seed=seed, compute=QUIET
+                )
                 for epsilon in EPSILONS
             }
         Remembered.kept.clear()

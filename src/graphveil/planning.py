@@ -15,7 +15,7 @@ from graphveil.mechanisms.described import rebuild_plan
 from graphveil.methods.described import foreign, source_of
 from graphveil.methods.method import Method
 from graphveil.privacy import accounting
-from graphveil.runtime.distributed import agreed
+from graphveil.runtime.distributed import ALONE, Workers
 from graphveil.vocabulary import Adjacency, Plan, Reading, Step, Unit
 
 _MAX_NOISE = 1e9
@@ -69,7 +69,9 @@ class Planned:
         return self.epsilon if self.sound is None else accounting.epsilon(self.sound, self.delta)
 
 
-def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool = True) -> Planned:
+def planned(
+    method: Method, facts: Graph | Public, terms: Terms, *, learns: bool = True, workers: Workers = ALONE
+) -> Planned:
     """What `method` will ask of the graph, with the noise that was given or the least that meets epsilon.
 
     Plans of sizes alone, without a graph, for budgets that are planned ahead. Everything is checked before private data
@@ -79,7 +81,7 @@ def planned(method: Method, facts: Graph | Public, terms: Terms, *, learns: bool
     reading = parse(Reading, terms.reading, "reading")
     public, sealed = _sealed(method, facts, adjacency, learns) if isinstance(facts, Graph) else (facts, None)
     delta = default_delta(facts.num_nodes) if terms.delta is None else require_delta(terms.delta)
-    noise = agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
+    noise = workers.agreed(lambda: _noise(method, public, adjacency, reading, terms, delta))
     sound = None if reading is Reading.SOUND else plan_of(method, public, adjacency, Reading.SOUND, noise)
     plan = plan_of(method, public, adjacency, reading, noise)
     _require_tellable(plan, sound)

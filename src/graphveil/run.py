@@ -6,11 +6,11 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -18,6 +18,7 @@ from graphveil.checks import parse
 from graphveil.codec import plain
 from graphveil.data.graph import Graph
 from graphveil.data.identity import ids_digest, public_digest, public_graph_digest
+from graphveil.data.parts import ScatteredArcs
 from graphveil.data.schema import listed
 from graphveil.data.tensors import is_pyg
 from graphveil.data.transfer import to_host
@@ -34,10 +35,9 @@ from graphveil.release.certificate import Certificate, Provenance, described_met
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
-from graphveil.runtime.compute import Compute, on_device, present, using_compute
-from graphveil.runtime.distributed import agreed, crew, require_alike
-from graphveil.runtime.memory import placed, report_oom, require_room
-from graphveil.runtime.progress import note
+from graphveil.runtime.compute import USUAL, Compute, Run
+from graphveil.runtime.distributed import Workers
+from graphveil.runtime.memory import report_oom, require_room
 from graphveil.runtime.safe_json import MAX_TEXT
 from graphveil.streams.journal import Journal, StreamTerms
 from graphveil.streams.period import Period, PeriodSession, refreshed
@@ -88,7 +88,7 @@ def train(
     if journal is None:
         state, certificate = _run(graph, method, method.fit, terms, means)
     else:
-        _require_stream(graph, method, terms)
+        _require_stream(graph, method, terms, compute)
         with Journal.held(journal, fresh=True) as book:
             state, certificate = _run(graph, method, method.fit, terms, means, stream=_Stream(book, "all"))
     return _released(method, _kept(state), certificate, graph)
@@ -134,7 +134,7 @@ def extend(
     _require_same_shape(release, known)
     terms = Terms(plan.adjacency.unit, None, origin.noise, release.certificate.delta, plan.reading)
     means = _Means(seed, secure, ledger, compute)
-    _require_stream(known, release.method, terms)
+    _require_stream(known, release.method, terms, compute)
     with Journal.held(journal, fresh=False) as book:
         said = StreamTerms.of(
             origin.run, plan, release.certificate.delta, known.num_classes, means.source().secure, origin.ledger_entry
@@ -264,7 +264,7 @@ class _Stream:
         return replace(origin, run=run, ledger_entry=entry, period=self.number, period_token=token)
 
     def session(
-        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, tell: Callable[[_Say], None]
+        self, graph: Graph, made: Planned, source: Stream, origin: Provenance, tell: Callable[[_Say], None], run: Run
     ) -> Session:
         """One that counts for the coming period; `tell` has the ledger note the graph and then the period."""
         assert made.sealed is not None
@@ -272,14 +272,16 @@ class _Stream:
         places, names = self.journal.places(ids, graph.num_nodes)
         if self.journal.period:
             known, new, gone = self.journal.turnover(places)
-            note(f"period {self.number}: {known:,} nodes are known, {new:,} are new, {gone:,} known ones are gone")
+            run.progress.note(
+                f"period {self.number}: {known:,} nodes are known, {new:,} are new, {gone:,} known ones are gone"
+            )
         rows = refreshed(self.refresh, graph, self.journal, places)
         terms = StreamTerms.of(origin.run, made.plan, made.delta, graph.num_classes, source.secure, origin.ledger_entry)
         if self.journal.period and terms != self.journal.terms:
             raise Tampered("this graph leads to another plan than the stream's: the release was altered")
         announced, noted = (lambda: tell(Ledger.note_grown)), (lambda: tell(Ledger.note_period))
         period = Period(self.journal, terms, origin.period_token, places, names, rows, announced, noted)
-        return PeriodSession(made.public, made.sealed, made.plan, source, period)
+        return PeriodSession(made.public, made.sealed, made.plan, source, period, run)
 
 
 def _run(
@@ -297,17 +299,16 @@ def _run(
     weights: the certificate of the release whose weights are part of the result; counted: the graph as the ledger knows
     it, if that is another form of `graph`; stream: of a growing graph, whose later periods the ledger has reserved.
     """
-    with using_compute(means.compute):
+    with (means.compute or USUAL).opened(graph.device, method.on_gpu) as run:
         require_declared(graph, Adjacency.of(terms.unit, graph.undirected))
         parents = (*_graph_parents(graph, Adjacency.of(terms.unit, graph.undirected)), *weights)
-        _require_alike(graph)
-        _require_countable(graph, method, means.ledger)
-        here = _placed_graph(graph, method)
-        made = planned(method, here, terms, learns=not weights)
+        _require_alike(graph, run.workers)
+        here = _placed_graph(graph, method, run)
+        _require_countable(here, method, means.ledger)
+        made = planned(method, here, terms, learns=not weights, workers=run.workers)
         if stream is not None and made.others:
             raise Unsupported("a journal is kept for methods of graphveil's own; this one is not part of it")
-        with on_device(here.device):
-            require_room(here.device, method.room(made.public), graph.num_nodes)
+        require_room(run.device, method.room(made.public, run.block), graph.num_nodes)
         source = means.source() if stream is None else means.source(stream.number)
         origin = _provenance(graph, made, source, means.seed)
         origin = origin if stream is None else stream.noted(origin)
@@ -322,14 +323,14 @@ def _run(
                 say(ledger, origin.ledger_entry, data, stream.journal.tokens)
 
         tell(Ledger.require_stream)
-        entry = origin.ledger_entry if goes_on else _reserved(ledger, data, certificate, method)
+        entry = origin.ledger_entry if goes_on else _reserved(ledger, data, certificate, method, run.workers)
         origin = replace(origin, ledger_entry=entry)
         certificate = replace(certificate, provenance=origin)
         assert made.sealed is not None
         session = (
-            Session(made.public, made.sealed, _as_read(made), common(source), closed=bool(made.others))
+            Session(made.public, made.sealed, _as_read(made), common(source, run.workers), bool(made.others), run)
             if stream is None
-            else stream.session(graph, made, source, origin, tell)
+            else stream.session(graph, made, source, origin, tell, run)
         )
         spent = f"ledger entry {entry} counts as spent" if entry else "no ledger was given, so nothing was reserved"
         if stream is not None:
@@ -339,14 +340,14 @@ def _run(
                 else "; a first period that is stopped cannot be resumed: begin another stream in an empty folder"
             )
         with _noted(f"{spent}; nothing was released"), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
-            with report_oom(), placed(here.device):
+            torch.manual_seed(run.workers.agreed(lambda: secrets.randbits(63)) if means.seed is None else means.seed)
+            with report_oom(run.block), _current(run.device):
                 found = work(session)
-            agreed(lambda: None if ledger is None or goes_on else _note_commit(ledger, entry))
+            run.workers.agreed(lambda: None if ledger is None or goes_on else _note_commit(ledger, entry))
     return found, certificate
 
 
-def _require_stream(graph: Graph, method: Method, terms: Terms) -> None:
+def _require_stream(graph: Graph, method: Method, terms: Terms, compute: Compute | None) -> None:
     """What a growing graph needs, said before anything is read or reserved."""
     if not method.counts_once():
         raise Unsupported(
@@ -363,18 +364,20 @@ def _require_stream(graph: Graph, method: Method, terms: Terms) -> None:
             "a journal is kept of a private graph that is read as a whole, without released edges and without a public "
             "graph beside it"
         )
-    if crew().size > 1:
+    if compute is not None and compute.workers.size > 1:
         raise Unsupported("a journal is kept by one process: leave torchrun out")
 
 
-def _placed_graph(graph: Graph, method: Method) -> Graph:
-    """The graph where the run is: on the device that was asked for, if the method gains by it."""
-    device = present().place(graph.device, method.on_gpu)
-    if device.type != "cpu" and not method.on_gpu:
-        note(f"{method.name()} gains nothing on a GPU, and runs on the CPU")
-        device = torch.device("cpu")
-    kind = graph.x.dtype if method.reads_short else torch.float32
-    return graph.to(device, kind)
+def _placed_graph(graph: Graph, method: Method, run: Run) -> Graph:
+    """The graph where the run is, its edges in parts read by the run's workers."""
+    if isinstance(graph.adj, ScatteredArcs) and graph.adj.parts.engine != run.engine:
+        graph = replace(graph, adj=graph.adj.read_by(run.engine))
+    return graph.to(run.device, graph.x.dtype if method.reads_short else torch.float32)
+
+
+def _current(device: torch.device) -> AbstractContextManager[Any]:
+    """Kernels inside run on `device`, if it is a GPU: it need not be the first one."""
+    return nullcontext() if device.type == "cpu" else torch.cuda.device(device)
 
 
 def _kept(state: State) -> State:
@@ -387,12 +390,12 @@ def _as_read(made: Planned) -> Plan:
     return rebuild_plan(plain(made.plan.describe())) if made.others else made.plan
 
 
-def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method) -> str:
+def _reserved(ledger: Ledger | None, graph: Graph, certificate: Certificate, method: Method, workers: Workers) -> str:
     """The ledger's entry for a run that is about to begin; empty without a ledger."""
     # The ledger never believes a published proof: it charges what we can prove for the same acts.
     charge = certificate.sound or certificate.plan
     with _noted("a reservation was under way: `graphveil ledger show --entries` tells whether it counts", Exception):
-        return agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
+        return workers.agreed(lambda: "" if ledger is None else ledger.reserve(graph, charge, method.name()))
 
 
 def require_declared(graph: Graph, adjacency: Adjacency) -> None:
@@ -418,11 +421,13 @@ def _require_storable(certificate: Certificate) -> None:
         )
 
 
-def _require_alike(graph: Graph) -> None:
+def _require_alike(graph: Graph, workers: Workers) -> None:
     """All processes of a run hold the same graphs."""
-    require_alike(graph.fingerprint, "graphs")
-    require_alike(graph.split_hash, "splits")
-    require_alike(lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs")
+    workers.require_alike(graph.fingerprint, "graphs")
+    workers.require_alike(graph.split_hash, "splits")
+    workers.require_alike(
+        lambda: "" if graph.public_graph is None else graph.public_graph.fingerprint(), "public graphs"
+    )
 
 
 def _require_countable(graph: Graph, method: Method, ledger: Ledger | None) -> None:

@@ -16,7 +16,8 @@ from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
-from graphveil.runtime.engine import Local, Ray, using
+from graphveil.runtime.compute import Compute, Run
+from graphveil.runtime.engine import Local, Ray
 from graphveil.vocabulary import Adjacency, Plan, Query, Reading
 
 EDGE = Adjacency.of("edge")
@@ -52,8 +53,7 @@ def test_evidence_of_one_gaussian_sum_has_the_law_it_must_have(graph: Graph) -> 
 def test_the_same_for_any_number_of_workers(graph: Graph, method: gv.Method) -> None:
     played = game(graph, method, unit="node" if isinstance(method, gv.methods.DpSgd) else "edge")
     alone = played.play(70, 5)
-    with using(Local(2)):
-        together = played.play(70, 5)
+    together = played.play(70, 5, run=Run(engine=Local(2)))
     assert np.array_equal(alone.present, together.present)
     assert np.array_equal(alone.absent, together.absent)
 
@@ -64,8 +64,8 @@ def test_games_on_ray_end_alike(graph: Graph, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     played = game(graph, small(hops=2))
     alone = played.play(70, 5)
-    with using(Ray()):
-        together = played.play(70, 5)
+    with Compute(engine=Ray()).opened() as run:
+        together = played.play(70, 5, run=run)
     assert np.array_equal(alone.present, together.present)
     assert np.array_equal(alone.absent, together.absent)
 

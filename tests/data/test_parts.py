@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 import graphveil as gv
 from graphveil.cli import app
 from graphveil.data.datasets.synthetic import social
-from graphveil.data.parts import EdgeParts
+from graphveil.data.parts import EdgeParts, ScatteredArcs
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.mechanisms import distributed_counts, geometric_count
 from graphveil.mechanisms.distributed_counts import PartMarks
@@ -31,7 +31,8 @@ from graphveil.methods.edge.parts.counts import cluster_degrees
 from graphveil.methods.edge.parts.edge_method import heard_rows
 from graphveil.privacy import noise
 from graphveil.privacy.noise import Secure, Seeded, Stream
-from graphveil.runtime.engine import Columns, GroupBy, Local, Ray, using
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.engine import Columns, Engine, GroupBy, Local, Ray
 from graphveil.vocabulary import Adjacency
 from pieces import DieOnce
 
@@ -97,6 +98,12 @@ def released(parts: gv.Graph, source: Secure, scale: float = 2.0) -> torch.Tenso
         return geometric_count.Tally(scale, marks=2).apply(sealed, query, source)
 
 
+def read_by(graph: gv.Graph, engine: Engine) -> gv.Graph:
+    """The same graph, its edges read by the workers of another engine."""
+    assert isinstance(graph.adj, ScatteredArcs)
+    return replace(graph, adj=graph.adj.read_by(engine))
+
+
 @dataclass(frozen=True)
 class Twice(Local):
     """Every block is made twice, as if a worker had been lost."""
@@ -112,8 +119,8 @@ def test_a_block_that_is_made_again_has_the_same_secure_noise(
 ) -> None:
     monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     parts = gv.Graph.from_edges(*patterns, in_parts=True)
-    with using(Twice()):
-        once, again = released(parts, Secure()), released(parts, Secure())
+    twice = read_by(parts, Twice())
+    once, again = released(twice, Secure()), released(twice, Secure())
     assert not torch.equal(once, again)
     drawn = once - released(parts, Secure(), scale=0.0)
     # Blocks draw apart: 64 noises would not agree by chance.
@@ -184,8 +191,8 @@ def test_noise_of_sums_has_its_law_and_is_a_blocks_own(
 ) -> None:
     monkeypatch.setattr(distributed_counts, "BLOCK", 64)
     parts, rows = gv.Graph.from_edges(*patterns, in_parts=True), torch.randn(120, 20)
-    with using(Twice()):
-        drawn = summed(parts, make(), 2.0, rows) - summed(parts, make(), 0.0, rows)
+    twice = read_by(parts, Twice())
+    drawn = summed(twice, make(), 2.0, rows) - summed(twice, make(), 0.0, rows)
     # Blocks of three rows draw apart.
     assert len({tuple(block) for block in drawn.reshape(40, 60).tolist()}) == 40
     assert float(drawn.std()) == pytest.approx(1.5, rel=0.06)
@@ -213,8 +220,8 @@ def test_methods_of_sums_run_on_parts(patterns: tuple[str, str], method: gv.Meth
     """However blocks are shared out over workers, a seed gives one result, at the price of the whole graph's."""
     parts, found = gv.Graph.from_edges(*patterns, in_parts=True), []
     for engine in (Local(), Twice()):
-        with using(engine):
-            found.append(gv.train(parts, method, epsilon=1, delta=1e-5, unit="edge", seed=3))
+        compute = Compute(engine=engine)
+        found.append(gv.train(parts, method, epsilon=1, delta=1e-5, unit="edge", seed=3, compute=compute))
     assert torch.equal(found[0].state["logits"], found[1].state["logits"])
     whole = gv.train(gv.Graph.from_edges(*patterns), method, epsilon=1, delta=1e-5, unit="edge", seed=3)
     assert whole.certificate.epsilon == found[0].certificate.epsilon
@@ -238,11 +245,10 @@ class Losing(Local):
 
 
 def test_a_block_that_is_lost_for_good_is_no_release(patterns: tuple[str, str]) -> None:
-    parts = gv.Graph.from_edges(*patterns, in_parts=True)
-    with using(Losing()):
-        for release in (released, summed):
-            with pytest.raises(GraphveilError, match="the engine lost a block"):
-                release(parts, Secure())
+    parts = read_by(gv.Graph.from_edges(*patterns, in_parts=True), Losing())
+    for release in (released, summed):
+        with pytest.raises(GraphveilError, match="the engine lost a block"):
+            release(parts, Secure())
 
 
 def test_an_edge_that_is_listed_twice_is_one_edge(graph: gv.Graph, tmp_path: Path) -> None:
@@ -372,10 +378,12 @@ def test_a_cluster_agrees_bit_for_bit_even_when_workers_are_lost(
     whole, parts = (gv.Graph.from_edges(*patterns, in_parts=each) for each in (False, True))
     source = Secure()
     copies = source._stream.taken(0)
-    with using(Dying(jobs=2, folder=tmp_path)):
-        there = gv.train(parts, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3)
-        found = released(parts, source)
-        sums = summed(parts, Seeded(6))
+    with Compute(engine=Dying(jobs=2, folder=tmp_path)).opened() as run:
+        compute = Compute(engine=run.engine)
+        there = gv.train(parts, SMALL, epsilon=1, delta=1e-5, unit="edge", seed=3, compute=compute)
+        dying = read_by(parts, run.engine)
+        found = released(dying, source)
+        sums = summed(dying, Seeded(6))
     assert torch.equal(sums, summed(parts, Seeded(6)))
     assert (tmp_path / "spread").exists()
     assert (tmp_path / "gather").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 import graphveil as gv
 from graphveil.data.datasets.synthetic import social
@@ -15,7 +14,6 @@ from graphveil.methods.method import Method
 from graphveil.nn import rows
 from graphveil.privacy.ledger import Ledger
 from graphveil.runtime import memory
-from graphveil.runtime.compute import Compute, on_device
 
 CASES = [
     pytest.param(gv.methods.Hearsay(), "edge", "the block", id="hearsay"),
@@ -43,8 +41,7 @@ def test_what_cannot_fit_is_refused_before_the_budget_is_reserved(
     assert ledger.entries() == []
     # What it asks for is enough.
     if lower == "the block":
-        with Compute(block=needed.rows - 1).used():
-            assert method.room(public).size < needed.size
+        assert method.room(public, needed.rows - 1).size < needed.size
 
 
 @pytest.mark.parametrize(("method", "unit", "lower"), CASES)
@@ -54,5 +51,4 @@ def test_room_grows_with_the_graph_and_a_gpu_works_on_more_at_a_time(method: Met
     assert large.held == pytest.approx(10 * small.held, rel=0.01)
     assert small.rows > 0
     if lower == "the block":
-        with on_device(torch.device("cuda")):
-            assert method.room(Public.blank(10**7, 64, 8)).rows == 1 << 20
+        assert method.room(Public.blank(10**7, 64, 8), 1 << 20).rows == 1 << 20

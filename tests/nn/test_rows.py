@@ -26,7 +26,7 @@ from graphveil.nn.rows import (
     summed,
     whole,
 )
-from graphveil.runtime.compute import Compute
+from graphveil.runtime.compute import HERE
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_blocks_agree_with_the_whole(x: Tensor) -> None:
     torch.testing.assert_close(column_means(x), x.mean(dim=0))
     torch.testing.assert_close(column_deviations(x), x.std(dim=0))
     assert torch.equal(in_blocks(103, lambda part: x[part] + 1), x + 1)
-    assert not isinstance(held(RowMap(x, centred, 5)), Tensor)
+    assert not isinstance(held(RowMap(x, centred, 5), HERE), Tensor)
 
 
 @pytest.mark.parametrize("scale", ["shifted", "columns", "rows", "centred", "none"])
@@ -113,7 +113,6 @@ def test_sums_and_moments_are_the_same_in_blocks(x: Tensor, request: pytest.Fixt
 def test_room_is_for_a_block_where_rows_are_many() -> None:
     assert at_a_time(10, 7, 3).size == 10 * 7 + 3
     assert at_a_time(10, 7, 3).lower == ""
-    with Compute(block=4).used():
-        found = at_a_time(1000, 7, 3)
+    found = at_a_time(1000, 7, 3, 4)
     assert found.size == 4 * 7 + 3
     assert "--block" in found.lower

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextvars import ContextVar
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from graphveil.methods.node.parts.subgraph_method import shared_out
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy.noise import Seeded, common
 from graphveil.runtime import distributed
-from graphveil.runtime.distributed import Workers, agreed, joined
+from graphveil.runtime.distributed import ALONE, Workers, joined
 
 LOSING = """
 import os, time
@@ -28,13 +27,13 @@ from graphveil.methods.node.parts import subgraph_method
 
 calls, share = [], subgraph_method.shared_out
 
-def failing(batch, work):
+def failing(batch, work, workers):
     calls.append(1)
     if len(calls) == 3:
         _set_pg_timeout(timedelta(seconds=2))  # the others would wait for ten minutes
         if os.environ["RANK"] == "1":
             {failure}
-    return share(batch, work)
+    return share(batch, work, workers)
 
 subgraph_method.shared_out = failing
 cli.main()
@@ -85,12 +84,10 @@ def test_a_lost_process_ends_the_run_and_the_budget_stays_spent(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("size", [2, 3, 7])
-def test_every_subgraph_is_computed_by_one_process(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_every_subgraph_is_computed_by_one_process(size: int) -> None:
     shares: list[Subgraphs] = []
     for rank in range(size):
-        crew = Workers(rank, size)
-        monkeypatch.setattr(distributed, "_crew", ContextVar("crew", default=crew))
-        shared_out(alone(5), shares.append)  # type: ignore[arg-type]
+        shared_out(alone(5), shares.append, Workers(rank, size))  # type: ignore[arg-type]
     assert np.concatenate([part.centres for part in shares]).tolist() == [0, 1, 2, 3, 4]
     assert max(part.count for part in shares) == -(-5 // size)
 
@@ -116,9 +113,9 @@ def test_processes_of_one_machine_listen_to_it_alone(
 def test_one_process_is_left_alone() -> None:
     batch = alone(2)
     source = Seeded(0)
-    with joined() as crew:
-        assert crew.first
-        assert crew.size == 1
-        assert common(source) is source
-        assert agreed(lambda: 7) == 7
-        assert shared_out(batch, lambda part: part) is batch  # type: ignore[arg-type,return-value]
+    with joined() as workers:
+        assert workers == ALONE
+        assert workers.first
+        assert common(source, workers) is source
+        assert workers.agreed(lambda: 7) == 7
+        assert shared_out(batch, lambda part: part, workers) is batch  # type: ignore[arg-type,return-value]

@@ -19,7 +19,7 @@ import torch
 
 from graphveil.errors import InvalidInput, MissingExtra, Unsupported
 from graphveil.runtime import engine
-from graphveil.runtime.engine import Local, Ray, each, engine_of, using
+from graphveil.runtime.engine import IN_PROCESS, Local, Ray, each, engine_of
 from pieces import files_in, refuse, total, total_but_die_once
 
 ROWS = torch.randn(40, 60, generator=torch.Generator().manual_seed(0))
@@ -27,24 +27,22 @@ SEEDS = list(range(9))
 
 
 def here() -> list[float]:
-    return each(total, ROWS, SEEDS, "here")
+    return each(IN_PROCESS, total, ROWS, SEEDS, "here")
 
 
 def test_workers_give_what_this_process_gives() -> None:
-    with using(Local(2)):
-        assert each(total, ROWS, SEEDS, "two") == here()
+    assert each(Local(2), total, ROWS, SEEDS, "two") == here()
 
 
 def test_results_come_in_order_and_nothing_is_needed_for_nothing() -> None:
     assert here() == [total(ROWS, seed) for seed in SEEDS]
-    assert each(total, ROWS, [], "none") == []
+    assert each(IN_PROCESS, total, ROWS, [], "none") == []
 
 
-def test_the_engine_is_for_its_block_alone() -> None:
-    with using(Local(2)), pytest.raises(InvalidInput, match="cannot work on it"):
-        each(refuse, None, ["it", "it"], "two")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_goes_wrong_in_a_piece_is_told(jobs: int) -> None:
     with pytest.raises(InvalidInput, match="cannot work on it"):
-        each(refuse, None, ["it"], "here")
+        each(Local(jobs), refuse, None, ["it", "it"], "pieces")
 
 
 @pytest.mark.parametrize("name", ["cloud", "local=there", "", "Ray"])
@@ -68,8 +66,8 @@ def test_a_missing_ray_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_what_workers_get_lies_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays beyond a megabyte would be put into files, where everybody may look."""
     monkeypatch.setenv("JOBLIB_TEMP_FOLDER", str(tmp_path))
-    with using(Local(2)):
-        assert each(files_in, (np.ones(400_000), torch.ones(400_000), tmp_path), SEEDS, "two") == [[]] * len(SEEDS)
+    shared = np.ones(400_000), torch.ones(400_000), tmp_path
+    assert each(Local(2), files_in, shared, SEEDS, "two") == [[]] * len(SEEDS)
 
 
 class TestRay:
@@ -83,11 +81,11 @@ class TestRay:
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         monkeypatch.setenv("HOME", str(tmp_path))
         mark = tmp_path / "one was lost"
-        with using(Ray()):
-            assert each(total, ROWS, SEEDS, "ray") == here()
-            assert each(total_but_die_once, (ROWS, mark), SEEDS, "ray") == here()
+        with Ray().opened():
+            assert each(Ray(), total, ROWS, SEEDS, "ray") == here()
+            assert each(Ray(), total_but_die_once, (ROWS, mark), SEEDS, "ray") == here()
             with pytest.raises(InvalidInput, match="cannot work on it"):
-                each(refuse, None, ["it"], "ray")
+                each(Ray(), refuse, None, ["it"], "ray")
             (node,) = ray.nodes()
             session = Path(node["RayletSocketName"]).parent.parent
             assert_on_loopback()
@@ -104,7 +102,7 @@ class TestRay:
     def test_a_ray_that_others_reach_gets_no_work(self, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
         fake = FakeRay(monkeypatch, "192.0.2.7" if why == "address" else "127.0.0.1", token=why != "token")
         monkeypatch.setattr(engine, "_ray", lambda: fake)
-        with pytest.raises(Unsupported, match=r"Ray 9\.9 starts a cluster that others can reach"), using(Ray()):
+        with pytest.raises(Unsupported, match=r"Ray 9\.9 starts a cluster that others can reach"), Ray().opened():
             pytest.fail("work began")
         assert fake.stopped
 
@@ -112,7 +110,7 @@ class TestRay:
         fake = FakeRay(monkeypatch, "127.0.0.1")
         monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
         monkeypatch.setattr(engine, "_ray", lambda: fake)
-        with pytest.raises(InvalidInput, match="unset it"), using(Ray()):
+        with pytest.raises(InvalidInput, match="unset it"), Ray().opened():
             pytest.fail("work began")
         assert not fake.started
 
@@ -121,11 +119,11 @@ class TestRay:
     ) -> None:
         fake = FakeRay(monkeypatch, "10.0.0.5")
         monkeypatch.setattr(engine, "_ray", lambda: fake)
-        with pytest.raises(InvalidInput, match="RAY_AUTH_MODE=token"), using(Ray("10.0.0.5:6379")):
+        with pytest.raises(InvalidInput, match="RAY_AUTH_MODE=token"), Ray("10.0.0.5:6379").opened():
             pytest.fail("work began")
         assert not fake.started
         monkeypatch.setenv("RAY_AUTH_MODE", "token")
-        with using(Ray("10.0.0.5:6379")):
+        with Ray("10.0.0.5:6379").opened():
             assert fake.started == ["10.0.0.5:6379"]
         assert fake.stopped
 
@@ -133,7 +131,10 @@ class TestRay:
         fake = FakeRay(monkeypatch, "10.0.0.5", error=ConnectionError("nobody there"))
         monkeypatch.setattr(engine, "_ray", lambda: fake)
         monkeypatch.setenv("RAY_AUTH_MODE", "token")
-        with pytest.raises(InvalidInput, match=r"Ray at 10\.0\.0\.5:6379 .*nobody there"), using(Ray("10.0.0.5:6379")):
+        with (
+            pytest.raises(InvalidInput, match=r"Ray at 10\.0\.0\.5:6379 .*nobody there"),
+            Ray("10.0.0.5:6379").opened(),
+        ):
             pytest.fail("work began")
 
 

@@ -5,30 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
 from graphveil.errors import Unsupported
 from graphveil.nn.sampling.splitmix import STEP, mix
 from graphveil.runtime import counter_rng, memory
-from graphveil.runtime.compute import Compute, on_device, rows_at_a_time
 from graphveil.runtime.counter_rng import CounterRng, mixed
-from graphveil.runtime.memory import BLOCK_SIZE, MemoryEstimate, _Placed, report_oom, require_room
+from graphveil.runtime.memory import BLOCK_SIZE, MemoryEstimate, report_oom, require_room
 
 CPU = torch.device("cpu")
-
-
-def drawn() -> list[Tensor]:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 3))
-    words = torch.empty(4, dtype=torch.int64).random_(-(2**63), None)
-    return [*net.parameters(), net(torch.ones(6, 5)), torch.randperm(9), words, torch.rand_like(torch.ones(3))]
-
-
-def test_what_is_drawn_inside_is_what_is_drawn_outside() -> None:
-    outside = drawn()
-    with _Placed(CPU):
-        inside = drawn()
-    assert all(map(torch.equal, outside, inside))
 
 
 def test_words_are_those_of_splitmix() -> None:
@@ -49,16 +33,8 @@ def test_turns_and_streams_differ_and_come_again() -> None:
     assert int(one.below(1000, 7).max()) == 6
 
 
-def test_rows_at_a_time_are_those_asked_for() -> None:
-    assert rows_at_a_time(100) == 100
-    with Compute(block=7).used():
-        assert rows_at_a_time(100) == 7
-    with on_device(torch.device("cuda")):
-        assert rows_at_a_time(100) == 1 << 20
-
-
 def test_a_gpu_that_is_full_names_the_block() -> None:
-    with pytest.raises(MemoryError, match=r"lower the block.*--block"), report_oom():
+    with pytest.raises(MemoryError, match=r"lower the block.*--block, now 1,048,576 rows"), report_oom(1 << 20):
         raise torch.OutOfMemoryError("sizes that nobody should see")
 
 

@@ -40,13 +40,13 @@ def attach(monkeypatch: pytest.MonkeyPatch, terminal: bool = True) -> Terminal:
 
 def test_items_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    assert list(progress.track(range(5), "counting", patience=0)) == [0, 1, 2, 3, 4]
+    assert list(progress.Progress().track(range(5), "counting", patience=0)) == [0, 1, 2, 3, 4]
     assert "counting" in terminal.text
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    list(progress.track(range(5), "counting"))
+    list(progress.Progress().track(range(5), "counting"))
     assert "counting" not in terminal.text
 
 
@@ -54,8 +54,9 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     log = attach(monkeypatch, terminal=False)
     clock = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
-    for _ in progress.track(range(10), "counting"):
-        list(progress.track(range(2), "inner"))
+    shown = progress.Progress()
+    for _ in shown.track(range(10), "counting"):
+        list(shown.track(range(2), "inner"))
         clock += 20
     assert log.text.splitlines() == [
         f"counting: {done} of 10, {spent} so far, about {left} left"
@@ -69,7 +70,7 @@ def test_a_log_tells_how_many_rows_a_second_are_read(monkeypatch: pytest.MonkeyP
     log = attach(monkeypatch, terminal=False)
     clock = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
-    for _ in progress.track(range(3), "training", rows=4_000):
+    for _ in progress.Progress().track(range(3), "training", rows=4_000):
         clock += 20
     assert log.text == "training: 2 of 3, 200 rows/s, 0:00:40 so far, about 0:00:20 left\n"
 
@@ -78,30 +79,29 @@ def test_a_terminal_in_ci_is_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
     monkeypatch.setenv("CI", "true")
     monkeypatch.setattr(progress, "INTERVAL", 0.0)
-    assert list(progress.track(range(3), "counting", patience=0)) == [0, 1, 2]
+    assert list(progress.Progress().track(range(3), "counting", patience=0)) == [0, 1, 2]
     assert terminal.text.startswith("counting: 1 of 3, 0:00:00 so far, about 0:00:00 left\ncounting: 2 of 3")
 
 
 def test_notes_are_told_unless_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     log = attach(monkeypatch, terminal=False)
-    progress.note("one")
-    with progress.quiet():
-        progress.note("two")
+    progress.Progress().note("one")
+    progress.QUIET.note("two")
     assert log.text == "one\n"
 
 
 def test_quiet_and_ci_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    with progress.quiet():
-        list(progress.track(range(3), "counting", patience=0))
+    list(progress.QUIET.track(range(3), "counting", patience=0))
     monkeypatch.setenv("CI", "true")
-    list(progress.track(range(3), "counting", patience=0))
+    list(progress.Progress().track(range(3), "counting", patience=0))
     assert terminal.text == ""
 
 
 def test_only_the_outermost_bar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    for _ in progress.track(range(2), "outer", patience=0):
-        list(progress.track(range(2), "inner", patience=0))
+    shown = progress.Progress()
+    for _ in shown.track(range(2), "outer", patience=0):
+        list(shown.track(range(2), "inner", patience=0))
     assert "outer" in terminal.text
     assert "inner" not in terminal.text

@@ -28,7 +28,7 @@ import graphveil as gv
 from graphveil.cli import app
 from graphveil.errors import GraphveilError, InvalidInput
 from graphveil.runtime.compute import Compute
-from graphveil.runtime.engine import Local, using
+from graphveil.runtime.engine import Local
 from graphveil.tasks.class_scores import judged
 from graphveil_lab import kept_files
 from graphveil_lab.bench import runner, table
@@ -191,7 +191,7 @@ def threads() -> tuple[int, int]:
 def test_threads_are_taken_and_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def look(task: Any) -> tuple[None, str, float]:  # noqa: ARG001
+    def look(task: Any, compute: Any) -> tuple[None, str, float]:  # noqa: ARG001
         seen.append(threads())
         return None, "only looking", 0.0
 
@@ -233,10 +233,10 @@ def test_a_failed_task_is_told_by_the_exit_code_and_one_line(tmp_path: Path) -> 
 def test_any_other_error_is_recorded_too_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train, spec = runner._train, make(seeds=[0, 1, 2])
 
-    def breaks(graph: Any, task: Any) -> Any:
+    def breaks(graph: Any, task: Any, compute: Any) -> Any:
         if task.seed == 1:
             raise ZeroDivisionError("a bug")
-        return train(graph, task)
+        return train(graph, task, compute)
 
     with monkeypatch.context() as patched:
         patched.setattr(runner, "_train", breaks)
@@ -253,8 +253,8 @@ def test_a_lost_worker_is_said_in_a_sentence(tmp_path: Path) -> None:
             yield from ()
             raise BrokenProcessPool("killed")
 
-    with using(Broken()), pytest.raises(GraphveilError, match="fewer --jobs"):
-        runner.run(make(), out=tmp_path)
+    with pytest.raises(GraphveilError, match="fewer --jobs"):
+        runner.run(make(), out=tmp_path, compute=Compute(engine=Broken()))
 
 
 def test_what_experiments_share_is_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -439,7 +439,7 @@ def test_a_model_is_tested_on_other_graphs_with_their_own_budget(tmp_path: Path)
         assert list(record.result.elsewhere) == ["chain-m", "chain-l"]
         for name, there in record.result.elsewhere.items():
             graph = gv.datasets.load(name)
-            trained = runner._train(gv.datasets.load("chain-s", seed=0), record.task)
+            trained = runner._train(gv.datasets.load("chain-s", seed=0), record.task, Compute())
             if record.task.method == "mlp":
                 assert (there.epsilon, there.sound_epsilon) == (0, 0)
                 predicted = trained.predict(graph)
@@ -588,7 +588,7 @@ def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> No
         """Writes its records where nobody here reads them."""
 
         def stream(self, work: Any, shared: Any, items: Any) -> Generator[Any]:
-            yield from super().stream(work, (tmp_path / "there", shared[1]), items)
+            yield from super().stream(work, (tmp_path / "there", *shared[1:]), items)
 
     here = tmp_path / "here"
     [record] = runner.run(make(seeds=[0]), out=here)
@@ -597,8 +597,8 @@ def test_a_record_of_another_machine_replaces_an_older_one(tmp_path: Path) -> No
     del old["result"]["val"]["precision"], old["result"]["test"]["precision"]
     path.write_text(json.dumps(old))
     asking = make(seeds=[0], metric="precision")
-    with using(Away()):
-        assert runner.run(asking, out=here) == runner.finished(asking, out=here)
+    found = runner.run(asking, out=here, compute=Compute(engine=Away()))
+    assert found == runner.finished(asking, out=here)
 
 
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "auc", "average_precision"])

@@ -23,7 +23,8 @@ from graphveil.methods.edge.gap import Gap
 from graphveil.methods.method import METHODS
 from graphveil.plugins import Parts
 from graphveil.privacy import accounting
-from graphveil.runtime.engine import Local, one_thread, using
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.engine import one_thread
 from graphveil.vocabulary import UNLABELLED, Adjacency, Plan, Reading, Unit
 from graphveil_lab import kept_files
 from graphveil_lab.court import court, sound_cases
@@ -145,8 +146,7 @@ def test_a_damaged_court_is_refused(changes: dict[str, Any], said: str) -> None:
 @pytest.mark.slow  # games are the same for any number of workers in test_game.py
 def test_the_number_of_workers_changes_nothing() -> None:
     alone = court.hold(seed=1, quick=True, only="privgnn")
-    with using(Local(2)):
-        together = court.hold(seed=1, quick=True, only="privgnn")
+    together = court.hold(seed=1, quick=True, only="privgnn", compute=Compute(jobs=2))
     assert len(alone.rulings) == 3
     assert [_timeless(ruling) for ruling in alone.rulings] == [_timeless(ruling) for ruling in together.rulings]
 

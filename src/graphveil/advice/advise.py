@@ -27,7 +27,8 @@ from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Terms, cautions, default_delta, plan_of, planned
 from graphveil.release.statement import even_odds
 from graphveil.run import train
-from graphveil.runtime.progress import quiet, track
+from graphveil.runtime.compute import Compute
+from graphveil.runtime.progress import QUIET, Progress
 from graphveil.vocabulary import Adjacency, Reading, Unit
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -212,6 +213,7 @@ def advise(
     limit: int = LIMIT,
     seeds: int = 2,
     metric: str = "auto",
+    quiet: bool = False,
 ) -> Advice:
     """What to expect before anything is spent: methods of the unit, tried on stand-ins for the graph.
 
@@ -220,8 +222,10 @@ def advise(
     other private data gets the same advice. `methods`: names or methods; by default the flagship and the two others
     that do best in a first try at the middle epsilon. `limit`: nodes of a stand-in at most. `metric`: accuracy, auc or
     balanced_accuracy; auto takes auc, and balanced class weights, where the largest class has four fifths of the nodes.
+    `quiet`: no progress is shown.
     """
     asked = _Asked.of(facts, unit, epsilons, delta, limit, seeds, parse(Metric, metric, "metric"))
+    asked = replace(asked, progress=Progress(not quiet))
     assumed = Assumed(homophily, mean_degree, largest_class, spread)
     assumed.require_needed(asked.facts)
     if methods is not None:
@@ -268,6 +272,7 @@ class _Asked:
     delta: float
     metric: Metric
     unequal: bool = False
+    progress: Progress = QUIET
 
     @classmethod
     def of(
@@ -342,7 +347,7 @@ class _Asked:
         left_out: list[tuple[str, str]] = []
         # A choice among methods is no method until it is told which.
         kinds = [kind for kind in METHODS.ours().values() if unit in kind.units and kind is not Best]
-        for one in track([self.made(kind) for kind in kinds], "a first try of every method of the unit"):
+        for one in self.progress.track([self.made(kind) for kind in kinds], "a first try of every method of the unit"):
             why = self.refusal(one)
             try:
                 if not why:
@@ -358,8 +363,8 @@ class _Asked:
 
     def scores(self, method: Method, world: Graph, epsilon: float, seed: int) -> dict[str, float]:
         """How well the method does on a stand-in, with noise for this epsilon."""
-        with quiet():
-            made = train(world, method, epsilon=epsilon, delta=self.delta, unit=self.adjacency.unit, seed=seed)
+        unit, quiet = self.adjacency.unit, Compute(quiet=True)
+        made = train(world, method, epsilon=epsilon, delta=self.delta, unit=unit, seed=seed, compute=quiet)
         found = made.evaluate("test")
         # Chances that are no numbers, or nodes of one class alone, cannot be ranked.
         return {**found, "auc": 0.5 if found["auc"] is None else found["auc"]}
@@ -371,7 +376,8 @@ class _Asked:
     def forecasts(self, methods: Sequence[Method], worlds: Sequence[Graph]) -> list[Forecast]:
         """Every method at every epsilon."""
         runs = [(one, epsilon) for one in methods for epsilon in self.epsilons]
-        points = [self.expected(one, epsilon, worlds) for one, epsilon in track(runs, "trying methods on stand-ins")]
+        shown = self.progress.track(runs, "trying methods on stand-ins")
+        points = [self.expected(one, epsilon, worlds) for one, epsilon in shown]
         width = len(self.epsilons)
         return [
             Forecast(one.name(), tuple(points[place * width : (place + 1) * width]), self.plan_assumes(one))

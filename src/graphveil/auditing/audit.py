@@ -25,7 +25,7 @@ from graphveil.planning import Planned, Terms, plan_of, planned
 from graphveil.release.audit_result import AuditResult, Law
 from graphveil.release.release import Release, audited, load
 from graphveil.release.verify import require_own_plan
-from graphveil.runtime.compute import Compute, using_compute
+from graphveil.runtime.compute import HERE, USUAL, Compute, Run
 from graphveil.runtime.folders import require_folder
 from graphveil.vocabulary import Adjacency, Plan, Reading, Unit
 
@@ -140,8 +140,8 @@ def audit(
     else:
         raise InvalidInput("audit a method, a release, or the folder of one")
     claim.require_refutable()
-    with using_compute(compute):
-        found = _audited(claim, graph, runs, attack, confidence, seed, None if folder is None else Path(folder))
+    with (compute or USUAL).opened() as run:
+        found = _audited(claim, graph, runs, attack, confidence, seed, None if folder is None else Path(folder), run)
     if isinstance(subject, str | os.PathLike) and release is not None:
         # Only a finding that was made on the stand-in says whom it is about: no other can be put into a release.
         found = replace(found, subject=audited(claim.method, claim.plan))
@@ -173,13 +173,14 @@ def _audited(
     confidence: float,
     seed: int,
     folder: Path | None,
+    run: Run,
 ) -> AuditResult:
     pairs = {
         f"{canary.name()} on {graph.name}: {pair.what}": pair
         for canary in canaries(attack, claim.plan.adjacency)
         for pair in canary.pairs(graph, claim.plan.adjacency, seed)
     }
-    return judge(claim, pairs, runs, confidence, seed, folder)
+    return judge(claim, pairs, runs, confidence, seed, folder, run)
 
 
 def judge(
@@ -189,6 +190,7 @@ def judge(
     confidence: float = 0.99,
     seed: int = 0,
     folder: Path | None = None,
+    run: Run = HERE,
 ) -> AuditResult:
     """What the most telling of some pairs of neighbouring graphs certifies; a few runs of each decide which it is."""
     chance, pilot, final = (
@@ -197,9 +199,9 @@ def judge(
     games = {name: game for name, pair in pairs.items() if (game := claim.game(pair, chance)) is not None}
     if not games:
         raise Unsupported(f"there are no neighbouring graphs on which {claim.method.name()} plans alike")
-    best = _most_telling(games, min(runs, max(runs // _PILOT, _PILOT_RUNS)), pilot, folder)
+    best = _most_telling(games, min(runs, max(runs // _PILOT, _PILOT_RUNS)), pilot, folder, run)
     # Fresh runs: those of the pilot have chosen the pair.
-    scores = games[best].play(runs // 2, final, folder)
+    scores = games[best].play(runs // 2, final, folder, run)
     try:
         return finding(best, scores, claim.epsilon, claim.delta, confidence, law=claim.law)
     except InvalidInput:
@@ -207,10 +209,10 @@ def judge(
         return finding(best, scores, claim.epsilon, claim.delta, confidence)
 
 
-def _most_telling(games: dict[str, Game], runs: int, seed: int, folder: Path | None) -> str:
+def _most_telling(games: dict[str, Game], runs: int, seed: int, folder: Path | None, run: Run) -> str:
     if len(games) == 1:
         return next(iter(games))
-    return max(games, key=lambda name: _gap(games[name].play(runs, seed, folder)))
+    return max(games, key=lambda name: _gap(games[name].play(runs, seed, folder, run)))
 
 
 def _gap(scores: Scores) -> float:

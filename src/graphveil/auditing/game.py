@@ -37,9 +37,9 @@ from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session
 from graphveil.release.release import Release
 from graphveil.run import train
+from graphveil.runtime.compute import HERE, USUAL, Compute, Run
 from graphveil.runtime.engine import each, one_thread
 from graphveil.runtime.folders import write_whole
-from graphveil.runtime.progress import quiet
 from graphveil.vocabulary import UNLABELLED, Adjacency, Floats, Mechanism, Plan, Query, Reading, Unit
 
 _PIECE = 64
@@ -234,8 +234,8 @@ class Game:
             return ask
         return self.method.fit
 
-    def play(self, runs: int, seed: int, folder: Path | None = None) -> Scores:
-        """`runs` runs on each graph, on the present engine; the same for any number of workers.
+    def play(self, runs: int, seed: int, folder: Path | None = None, run: Run = HERE) -> Scores:
+        """`runs` runs on each graph, on the engine of `run`; the same for any number of workers.
 
         With a `folder` every piece is written there as soon as it is known, and none is played twice. Scores follow
         from the private graph: the folder is as private as that.
@@ -253,10 +253,11 @@ class Game:
         }
         missing = [place for place in range(len(pieces)) if place not in found]
         if len(missing) > 1:
-            with one_thread(), quiet():
+            with one_thread():
                 # What a method learns from public data then travels to the workers with the graph.
                 self.log_ratios(True, [0])
-        played = each(_played, (self, folder), [pieces[place] for place in missing], "games")
+        unplayed = [pieces[place] for place in missing]
+        played = each(run.engine, _played, (self, folder), unplayed, "games", run.progress)
         found |= dict(zip(missing, played, strict=True))
         for place in missing:
             self._keep(folder, pieces[place], found[place])
@@ -338,6 +339,8 @@ class Target:
     delta: float | None = None
     reading: Reading = Reading.SOUND
     seed: int = 0
+    compute: Compute = USUAL
+    """How it is made."""
 
     def release(self) -> Release:
         """The attacked model."""
@@ -350,6 +353,7 @@ class Target:
             unit=self.unit,
             reading=self.reading,
             seed=self.seed,
+            compute=self.compute,
         )
 
     def on(self, graph: Graph, seed: int) -> Target:

@@ -21,7 +21,7 @@ from graphveil.cli.options import (
     grouped,
     parse_epsilons,
 )
-from graphveil.cli.output import print_json, print_table, progress, require_files, say
+from graphveil.cli.output import print_json, print_table, require_files, say
 
 if TYPE_CHECKING:
     from graphveil.advice.advise import Advice
@@ -64,18 +64,18 @@ def advise(
     if plot is not None and plot.suffix != ".svg":
         raise gv.InvalidInput(f"--plot draws an SVG file: {plot} must end in .svg")
     require_files(None, plot)
-    with progress(quiet):
-        found = gv.advise(
-            _facts(source, sizes, unit),
-            unit=unit,
-            epsilons=parse_epsilons(epsilons),
-            delta=delta,
-            methods=[import_method(name).name() for name in method or ()] or None,
-            limit=limit,
-            seeds=seeds,
-            metric=metric,
-            **vars(assumed),
-        )
+    found = gv.advise(
+        _facts(source, sizes, unit, quiet),
+        unit=unit,
+        epsilons=parse_epsilons(epsilons),
+        delta=delta,
+        methods=[import_method(name).name() for name in method or ()] or None,
+        limit=limit,
+        seeds=seeds,
+        metric=metric,
+        quiet=quiet,
+        **vars(assumed),
+    )
     if plot is not None:
         from graphveil.report import advice_picture
 
@@ -87,13 +87,13 @@ def advise(
         _print(found, following, plot)
 
 
-def _facts(source: AdviseGraphOptions, sizes: SizeOptions, unit: str) -> Graph | Public:
+def _facts(source: AdviseGraphOptions, sizes: SizeOptions, unit: str, quiet: bool) -> Graph | Public:
     """The user's graph, or sizes alone."""
     import graphveil as gv
 
     private = gv.Adjacency.of(unit).private
     if not sizes.given:
-        return advised_graph(source, "edges" in private)
+        return advised_graph(source, "edges" in private, quiet)
     if source.names_private:
         raise gv.InvalidInput("give a graph, or its sizes with --num-nodes, --num-features and --num-classes; not both")
     if sizes.num_nodes is None or sizes.num_features is None or sizes.num_classes is None:

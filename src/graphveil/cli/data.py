@@ -9,7 +9,7 @@ import typer
 
 from graphveil.cli.graphs import graph_of
 from graphveil.cli.options import App, AsJson, PackGraphOptions, Quiet, grouped
-from graphveil.cli.output import print_json, progress, say
+from graphveil.cli.output import print_json, say
 
 app = App(no_args_is_help=True, help="Data on disk: pack a graph that memory cannot hold, download a dataset.")
 
@@ -55,9 +55,8 @@ def data_pack(
 
     packed.require_replaceable(out)
     require_room(out)
-    with progress(quiet):
-        graph = graph_of(source)
-        folder = packed.pack(graph, out)
+    graph = graph_of(source, quiet=quiet)
+    folder = packed.pack(graph, out, quiet=quiet)
     size = sum(file.stat().st_size for file in folder.iterdir())
     if as_json:
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}

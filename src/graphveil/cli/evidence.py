@@ -32,7 +32,7 @@ from graphveil.cli.options import (
     Unit,
     grouped,
 )
-from graphveil.cli.output import print_json, print_table, progress, say
+from graphveil.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from graphveil.auditing.bounds import Scores
@@ -113,21 +113,20 @@ def audit(
     named = is_method(subject)
     if not named and not settled(Path(subject)).is_dir():
         raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
-    with progress(quiet):
-        graph = graph_of(source)
-        found = gv.audit(
-            build_method(subject, context.obj) if named else Path(subject),
-            graph,
-            **vars(budget),
-            unit=unit,
-            reading=reading,
-            runs=runs,
-            attack=attack,
-            confidence=confidence,
-            seed=seed,
-            folder=folder,
-            compute=workers.compute(),
-        )
+    graph = graph_of(source, quiet=quiet)
+    found = gv.audit(
+        build_method(subject, context.obj) if named else Path(subject),
+        graph,
+        **vars(budget),
+        unit=unit,
+        reading=reading,
+        runs=runs,
+        attack=attack,
+        confidence=confidence,
+        seed=seed,
+        folder=folder,
+        compute=workers.compute(quiet),
+    )
     if as_json:
         print_json(found.describe())
     else:
@@ -169,13 +168,12 @@ def attack(
         known = ", ".join(sorted(attacker.units))
         raise errors.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
     made, charged = build_method(method, context.obj), checks.parse(vocabulary.Reading, reading, "reading")
-    with progress(quiet), workers.compute().used():
-        graph = graph_of(source)
-        target = Target(graph, made, target_unit, **vars(budget), reading=charged, seed=seed)
-        rows = [
-            {"attacker": said, **_score_row(one.scores(target, seed))}
-            for said, one in {attacker.name(): attacker, **attacker.floors()}.items()
-        ]
+    graph, compute = graph_of(source, in_parts=workers.in_parts, quiet=quiet), workers.compute(quiet)
+    target = Target(graph, made, target_unit, **vars(budget), reading=charged, seed=seed, compute=compute)
+    rows = [
+        {"attacker": said, **_score_row(one.scores(target, seed))}
+        for said, one in {attacker.name(): attacker, **attacker.floors()}.items()
+    ]
     if as_json:
         told = {"attack": attacker.describe(), "method": made.describe(), "dataset": graph.name, "unit": unit}
         spent = {"epsilon": budget.epsilon, "noise": budget.noise, "seed": seed}

@@ -14,21 +14,25 @@ if TYPE_CHECKING:
     from graphveil.data.tables import Table
 
 
-def graph_of(given: GraphOptions) -> Graph:
-    """The private graph, the user's public one beside it if there is one, and what the user states of it."""
-    graph = private_graph(given, given.split or (None if given.names_public else "random"))
+def graph_of(given: GraphOptions, *, in_parts: bool = False, quiet: bool = False) -> Graph:
+    """The private graph, the user's public one beside it if there is one, and what the user states of it.
+
+    in_parts: edges in many files stay there, for the workers of a cluster; quiet: no progress is shown.
+    """
+    split = given.split or (None if given.names_public else "random")
+    graph = private_graph(given, split, in_parts=in_parts, quiet=quiet)
     if given.names_public:
         graph = graph.with_public(public_graph(given, graph.schema, graph.num_classes))
     return _stated(graph, given)
 
 
-def advised_graph(given: GraphOptions, edges_are_private: bool) -> Graph:
+def advised_graph(given: GraphOptions, edges_are_private: bool, quiet: bool = False) -> Graph:
     """The graph that advice is for. A table of private edges is not opened, and need not be there."""
     import graphveil as gv
     from graphveil.data.datasets.source import drawn
 
     if given.nodes is None or not edges_are_private or given.dataset is not None or given.packed is not None:
-        return graph_of(given)
+        return graph_of(given, quiet=quiet)
     if given.edges is not None and not given.edges.is_file():
         raise gv.InvalidInput(f"there is no file {given.edges}; correct --edges, or leave it out")
     name = (given.edges or given.nodes).stem
@@ -37,12 +41,19 @@ def advised_graph(given: GraphOptions, edges_are_private: bool) -> Graph:
 
 
 def private_graph(
-    given: GraphOptions, split: str | None, schema: Schema | None = None, labels_are_public: bool = False
+    given: GraphOptions,
+    split: str | None,
+    schema: Schema | None = None,
+    labels_are_public: bool = False,
+    *,
+    in_parts: bool = False,
+    quiet: bool = False,
 ) -> Graph:
     """A named dataset, or the user's own tables or packed graph (split as asked unless they say how).
 
-    schema: that of a release, by whose names the tables are read. Where labels are public, a graph without any is not
-    split: nobody could be scored. Elsewhere the split, which is public, must not tell whether somebody has one.
+    schema: that of a release, by whose names the tables are read; in_parts, quiet: see `graph_of`. Where labels are
+    public, a graph without any is not split: nobody could be scored. Elsewhere the split, which is public, must not
+    tell whether somebody has one.
     """
     import graphveil as gv
     from graphveil.data.datasets.source import drawn
@@ -63,7 +74,7 @@ def private_graph(
                 "and --nodes, or a packed one with --packed"
             )
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
-    graph = _own_graph(given, schema)
+    graph = _own_graph(given, schema, in_parts, quiet)
     unlabelled = labels_are_public and bool((graph.y < 0).all())
     if graph.split != "none" or split in (None, "none") or unlabelled:
         return graph
@@ -75,17 +86,16 @@ def _name(edges: Path) -> str:
     return edges.stem if "*" not in edges.name else edges.absolute().parent.name
 
 
-def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
+def _own_graph(given: GraphOptions, schema: Schema | None, in_parts: bool, quiet: bool) -> Graph:
     """The user's packed graph, or the one of both tables; edges in many files stay there on a cluster."""
     import graphveil as gv
-    from graphveil.runtime.engine import Ray, present_engine
 
     if given.packed is not None:
         if given.nodes is not None or given.directed or given.clean or given.reads_tables:
             raise gv.InvalidInput(
                 "--nodes, --directed, --clean and options of columns are for tables; a packed graph is ready as it is"
             )
-        return gv.open_packed(given.packed)
+        return gv.open_packed(given.packed, quiet=quiet)
     if given.edges is None or given.nodes is None:
         raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
     graph = gv.Graph.from_edges(
@@ -95,7 +105,7 @@ def _own_graph(given: GraphOptions, schema: Schema | None) -> Graph:
         clean=given.clean,
         name=_name(given.edges),
         schema=schema,
-        in_parts="*" in given.edges.name and isinstance(present_engine(), Ray),
+        in_parts=in_parts and "*" in given.edges.name,
         **given.columns(),
     )
     if given.clean and graph.edge_parts is None:

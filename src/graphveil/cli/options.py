@@ -193,11 +193,16 @@ class ComputeOptions:
     engine: Annotated[str, typer.Option(help="local, ray (started here), or ray=ADDRESS of a cluster.")] = "local"
     jobs: Annotated[int | None, typer.Option(help="Worker processes; default: all cores.", min=1)] = None
 
-    def compute(self) -> Compute:
+    def compute(self, quiet: bool = False) -> Compute:
         """As the library takes it."""
         from graphveil.runtime.compute import Compute
 
-        return Compute(engine=self.engine, jobs=self.jobs or os.cpu_count() or 1)
+        return Compute(engine=self.engine, jobs=self.jobs or os.cpu_count() or 1, quiet=quiet)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether edges in many files stay there, for workers of a cluster to read."""
+        return self.engine != "local"
 
 
 @dataclass(frozen=True)
@@ -216,8 +221,8 @@ class DeviceOptions(OneJobOptions):
     ] = "cpu"
     block: Annotated[int | None, typer.Option(help="Rows at a time; fewer take less memory.", min=1)] = None
 
-    def compute(self) -> Compute:
-        return replace(super().compute(), device=self.device, block=self.block)
+    def compute(self, quiet: bool = False) -> Compute:
+        return replace(super().compute(quiet), device=self.device, block=self.block)
 
 
 @dataclass(frozen=True)

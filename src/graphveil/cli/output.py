@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +63,6 @@ def _cell(value: Any) -> str:
     from graphveil.checks import escaped
 
     return escaped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
-
-
-def progress(silent: bool) -> AbstractContextManager[None]:
-    from graphveil.runtime.progress import quiet
-
-    return quiet() if silent else nullcontext()
 
 
 def require_release(folder: Path | None, force: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from graphveil.cli.hyperparameters import import_methods
 from graphveil.cli.options import App, OwnMethods, Quiet
-from graphveil.cli.output import progress, require_files, say
+from graphveil.cli.output import require_files, say
 
 app = App()
 
@@ -51,5 +51,4 @@ def demo(
     from graphveil.runtime.folders import require_folder
 
     require_folder(out, out)
-    with progress(quiet):
-        say(demonstrate(out))
+    say(demonstrate(out, quiet=quiet))

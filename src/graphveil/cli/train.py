@@ -38,7 +38,6 @@ from graphveil.cli.output import (
     json_text,
     print_json,
     print_table,
-    progress,
     require_files,
     require_outside,
     require_release,
@@ -201,26 +200,28 @@ def train(
     if keep_ids and not made.reads.stored:
         raise gv.InvalidInput(f"{method} needs no --keep-ids: its predictions read the node table, which has the ids")
     with accountable() as so_far:
-        with joined() as crew, progress(quiet or not crew.first), workers.compute().used():
-            if crew.first:
+        with joined() as processes:
+            silent, first = quiet or not processes.first, processes.first
+            if first:
                 require_release(out, force)
                 require_files(out, record, summary, spending.ledger)
                 require_outside(journal, out)
-            graph = graph_of(source)
-            if crew.first:
+            graph = graph_of(source, in_parts=workers.in_parts, quiet=silent)
+            if first:
                 require_space(out, graph)
             require_known_class(chosen, graph)
             if keep_ids and graph.ids is None:
                 raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
-            if crew.first and not as_json:
+            if first and not as_json:
                 say(f"later: {later(made)}")
                 delta = default_delta(graph.num_nodes) if budget.delta is None else budget.delta
                 for caution in cautions(budget.epsilon, delta, graph.num_nodes):
                     say(f"WARNING: {caution}")
-            means = spending.arguments(counted=crew.first)
+            compute = replace(workers.compute(silent), workers=processes)
+            means = {**spending.arguments(counted=first), "compute": compute}
             with Stopwatch() as watch:
                 release = gv.train(graph, made, unit=unit, reading=reading, journal=journal, **vars(budget), **means)
-        if not crew.first:
+        if not first:
             return
         so_far.spend(release.certificate)
         release = release if chosen is None else release.with_threshold(*chosen)
@@ -273,11 +274,10 @@ def release_graph(
     require_room(out)
     require_files(out, spending.ledger)
     with accountable() as so_far:
-        with progress(quiet):
-            graph = graph_of(source)
-            require_space(out, graph)
-            means = spending.arguments()
-            released = gv.release_graph(graph, made, unit=unit, reading=reading, **vars(budget), **means)
+        graph = graph_of(source, quiet=quiet)
+        require_space(out, graph)
+        means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
+        released = gv.release_graph(graph, made, unit=unit, reading=reading, **vars(budget), **means)
         so_far.spend(released.certificate)
         so_far.keep(partial(released.save, format=kind), out)
     if as_json:
@@ -327,14 +327,15 @@ def extend(
     require_outside(journal, out)
     if ask is not None and refresh != "doubling":
         raise gv.InvalidInput("give --refresh or --ask")
-    with accountable() as so_far, progress(quiet):
-        graph = private_graph(source, source.split, loaded.schema, labels_are_public=True)
+    with accountable() as so_far:
+        graph = private_graph(source, source.split, loaded.schema, labels_are_public=True, quiet=quiet)
         if keep_ids and graph.ids is None:
             raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
         require_space(out, graph)
         rows = refresh if ask is None else _asked(ask, graph)
         with Stopwatch() as watch:
-            made = gv.extend(loaded, graph, journal=journal, refresh=rows, **spending.arguments())
+            means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
+            made = gv.extend(loaded, graph, journal=journal, refresh=rows, **means)
         so_far.spend(made.certificate)
         made = made.with_ids() if keep_ids else made
         if out is not None:
@@ -390,8 +391,7 @@ def infer(
     loaded, chosen = gv.load(release), parse_threshold(threshold)
     loaded = loaded if chosen is None else loaded.with_threshold(*chosen)
     spends = budget.epsilon is not None or budget.noise is not None
-    with progress(quiet):
-        subject = _subject(loaded, source, spends)
+    subject = _subject(loaded, source, spends, quiet)
     graph = subject if isinstance(subject, gv.Graph) else None
     with accountable() as so_far:
         cost = loaded.prediction_cost
@@ -400,9 +400,8 @@ def infer(
                 raise gv.InvalidInput(
                     "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
                 )
-            means = spending.arguments()
-            with progress(quiet):
-                loaded = gv.infer(loaded, graph, **vars(budget), **means)
+            means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
+            loaded = gv.infer(loaded, graph, **vars(budget), **means)
             so_far.spend(loaded.certificate)
             cost = _spent(loaded, graph)
             found = loaded.predictions()
@@ -421,7 +420,7 @@ def infer(
         say(f"written to {out}" if out else f"first ten: {', '.join(found.labels[:10])}; --out FILE writes all")
 
 
-def _subject(loaded: Release, source: InferGraphOptions, spends: bool) -> Any:
+def _subject(loaded: Release, source: InferGraphOptions, spends: bool, quiet: bool) -> Any:
     """Whose nodes get predictions: a graph, a node table alone, or nobody but those of the training."""
     import graphveil as gv
 
@@ -438,7 +437,7 @@ def _subject(loaded: Release, source: InferGraphOptions, spends: bool) -> Any:
     if not source.names_private:
         return None
     labels_are_public = "y" not in loaded.certificate.plan.adjacency.private
-    return private_graph(source, source.split, loaded.schema, labels_are_public)
+    return private_graph(source, source.split, loaded.schema, labels_are_public, quiet=quiet)
 
 
 def _spent(release: Release, graph: Graph) -> str:

@@ -30,7 +30,7 @@ from graphveil.data.schema import Schema
 from graphveil.data.sealing import FeatureRows
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.folders import require_only, require_room, settled, written_whole
-from graphveil.runtime.progress import track
+from graphveil.runtime.progress import Progress
 from graphveil.runtime.safe_json import MAX_TEXT, opened, plain_json, read_plain
 from graphveil.vocabulary import ROLES
 
@@ -97,11 +97,11 @@ class _Packed(Graph):
         return FeatureRows(self.x)
 
 
-def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
+def pack(graph: Graph, folder: str | os.PathLike[str], *, quiet: bool = False) -> Path:
     """Write `graph` as a folder that `open_packed` maps into memory; x is streamed, never copied.
 
     The folder holds the private data: it is made readable by its owner alone. It appears complete or not at all,
-    and replaces nothing but another packed graph.
+    and replaces nothing but another packed graph. quiet: no progress is shown.
     """
     if graph.public_graph is not None:
         raise InvalidInput("a folder holds one graph: pack the private one before with_public, or the public one alone")
@@ -109,15 +109,16 @@ def pack(graph: Graph, folder: str | os.PathLike[str]) -> Path:
     require_replaceable(target)
     require_room(target, sum(array.nbytes for array in _arrays(graph).values()))
     with written_whole(target, require_replaceable) as fresh:
-        _write(graph, fresh)
+        _write(graph, fresh, Progress(not quiet))
     return target
 
 
-def open_packed(folder: str | os.PathLike[str]) -> Graph:
+def open_packed(folder: str | os.PathLike[str], *, quiet: bool = False) -> Graph:
     """The graph that `pack` wrote, its arrays mapped: rows of x are read from disk when they are used.
 
     Sizes, hashes and values are checked first. Do not write to the arrays: the files would never change, and what
-    was written would be forgotten. Leave the folder alone while the graph is in use; packing over it is safe.
+    was written would be forgotten. Leave the folder alone while the graph is in use; packing over it is safe. quiet: no
+    progress is shown.
     """
     home = settled(Path(folder))
     stated = _read_manifest(home)
@@ -127,7 +128,7 @@ def open_packed(folder: str | os.PathLike[str]) -> Graph:
     for name, array in arrays.items():
         if array.dtype.str != _KINDS[name]:
             raise Tampered(f"{home / name}.npy holds {array.dtype.str}, not {_KINDS[name]}; pack the graph again")
-    finite = _require_contents(home, stated, arrays["x"].nbytes)
+    finite = _require_contents(home, stated, arrays["x"].nbytes, Progress(not quiet))
     facts = _read_facts(home)
     tensors: dict[str, Any] = {name: torch.from_numpy(arrays[name]) for name in ("x", "y", *ROLES)}
     return _Packed(
@@ -161,7 +162,7 @@ def require_replaceable(path: Path) -> None:
     require_only(path, (*_FILES, *stated, _MANIFEST), "a packed graph")
 
 
-def _write(graph: Graph, folder: Path) -> None:
+def _write(graph: Graph, folder: Path, progress: Progress) -> None:
     """All files, the manifest last."""
     facts = {name: getattr(graph, name) for name in _FACTS}
     if graph.lineage is not None:
@@ -181,7 +182,8 @@ def _write(graph: Graph, folder: Path) -> None:
     for name, array in arrays.items():
         append(name, _header(array))
     rows = {name: array.reshape(-1).view(np.uint8) for name, array in arrays.items()}
-    for name, start in track(list(_blocks({name: len(row) for name, row in rows.items()})), f"packing {graph.name}"):
+    blocks = list(_blocks({name: len(row) for name, row in rows.items()}))
+    for name, start in progress.track(blocks, f"packing {graph.name}"):
         append(name, rows[name][start : start + BLOCK].data)
     stated = {
         name: {"bytes": (folder / name).stat().st_size, "sha256": digest.hexdigest()}
@@ -257,7 +259,7 @@ def _require_size(path: Path, entry: Mapping[str, Any]) -> None:
         raise Tampered(f"{path} has {size} bytes instead of {entry['bytes']}; pack the graph again")
 
 
-def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], features: int) -> bool:
+def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], features: int, progress: Progress) -> bool:
     """Compare every hash; whether all sums of the features are finite, which proves that every feature is.
 
     features: the bytes of x, which are the last ones of its file.
@@ -266,7 +268,7 @@ def _require_contents(folder: Path, stated: Mapping[str, Mapping[str, Any]], fea
     head = stated["x.npy"]["bytes"] - features
     finite = True
     blocks = list(_blocks({name: entry["bytes"] for name, entry in stated.items()}))
-    for name, start in track(blocks, f"checking {folder.name}"):
+    for name, start in progress.track(blocks, f"checking {folder.name}"):
         try:
             with opened(folder / name) as file:
                 block = np.fromfile(file, np.uint8, BLOCK, offset=start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
+from graphveil.runtime.engine import GROUP, IN_PROCESS, Columns, Engine, GroupBy
 
 _BLOCK = 1 << 16
 """Targets whose arcs are checked in one place."""
@@ -21,7 +21,8 @@ _BLOCK = 1 << 16
 class EdgeParts:
     """Parquet files of edges, each listed once; source, target: their columns; ids: Arrow text [n], of the nodes.
 
-    clean: loops and repeated edges are let pass; they count for nothing. in_order: the ids are 0, 1, 2, ...
+    clean: loops and repeated edges are let pass; they count for nothing. in_order: the ids are 0, 1, 2, ... engine:
+    whose workers read them.
     """
 
     files: tuple[str, ...]
@@ -31,6 +32,7 @@ class EdgeParts:
     undirected: bool
     clean: bool = False
     in_order: bool = False
+    engine: Engine = IN_PROCESS
 
     @classmethod
     def of(
@@ -95,11 +97,11 @@ class EdgeParts:
     def require_clean(self) -> None:
         """Every end is a node, and no edge is a loop or listed twice: said to the data holder before anything is spent.
 
-        The workers of the present engine look; numbers of faults come back.
+        The workers look; numbers of faults come back.
         """
         groups = -(-len(self.ids) // _BLOCK)
         work = GroupBy(self.files, self.columns, groups, _Keys(self), _Faults())
-        found = list(present_engine().grouped(work))
+        found = list(self.engine.grouped(work))
         strangers, loops, repeats = (
             sum(int(faults[name].sum()) for faults in found) for name in ("strangers", "loops", "repeats")
         )
@@ -179,6 +181,10 @@ class ScatteredArcs(Csr):
     def is_symmetric(self) -> bool:
         """By construction, if edges have no direction."""
         return self.parts.undirected
+
+    def read_by(self, engine: Engine) -> ScatteredArcs:
+        """The same arcs, for the workers of another engine."""
+        return ScatteredArcs(replace(self.parts, engine=engine))
 
     def __repr__(self) -> str:
         return f"ScatteredArcs(num_nodes={self.num_nodes}, files={len(self.parts.files)})"

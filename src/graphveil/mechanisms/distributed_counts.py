@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from graphveil.data.arcs import Ids
 from graphveil.data.parts import EdgeParts, ScatteredArcs
 from graphveil.errors import GraphveilError, InvalidInput
-from graphveil.runtime.engine import GROUP, Columns, GroupBy, present_engine
+from graphveil.runtime.engine import GROUP, Columns, GroupBy
 from graphveil.vocabulary import SealedGraph
 
 if TYPE_CHECKING:
@@ -155,10 +155,10 @@ def _add_once(keys: Any, nodes: Any, rows: Any, total: Any) -> None:
 
 
 def _gathered(spread: _Spread, cells: int, gather: _Gather, kind: np.dtype[Any]) -> NDArray[Any]:
-    """What all blocks give, side by side, from the workers of the present engine."""
+    """What all blocks give, side by side, from the workers of the engine."""
     out, seen = np.zeros(cells, kind), np.zeros(cells, np.bool_)
     groups, parts = -(-gather.places // gather.block), spread.parts
-    for found in present_engine().grouped(GroupBy(parts.files, parts.columns, groups, spread, gather)):
+    for found in parts.engine.grouped(GroupBy(parts.files, parts.columns, groups, spread, gather)):
         out[found["cell"]], seen[found["cell"]] = found["value"], True
     if not seen.all():
         # A cell that nobody added up would leave without noise.

@@ -50,7 +50,7 @@ class GraphNetwork(Network):
         x, y, arcs = self.features(session), self.labels(session), self.arcs(session)
         scaling = Scaling.fit(x, self.scale)
         x = scaling(x)
-        stack = self.network_of(x.shape[1], session.public.num_classes)
+        stack = self.network_of(x.shape[1], session.public.num_classes).to(x.device)
         forward = self.forward(stack, x, arcs)
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, class_weight=self.class_weight)
         train, val = (mask & (y >= 0) for mask in (session.public.train, session.public.val))
@@ -59,12 +59,13 @@ class GraphNetwork(Network):
             Part(lambda: forward()[train], y[train]),
             Part(lambda: forward()[val], y[val]),
             recipe,
+            session.run.progress,
         )
         return {**with_prefix("net.", stack.state_dict()), **scaling.state(), "logits": _logits(forward)}
 
     def serve(self, session: Session, state: State) -> State:
         x, arcs = Scaling.restore(state, self.scale)(self.features(session)), self.arcs(session)
-        stack = restore(self.network_of(x.shape[1], session.public.num_classes), state, "net.")
+        stack = restore(self.network_of(x.shape[1], session.public.num_classes).to(x.device), state, "net.")
         return {**state, "logits": _logits(self.forward(stack, x, arcs))}
 
     def network_of(self, width: int, classes: int) -> nn.Module:

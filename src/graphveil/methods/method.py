@@ -132,8 +132,8 @@ class Method(Serializable):
     def fit(self, session: Session) -> State:
         """Train. Private data is reached only through `session.release`."""
 
-    def room(self, public: Public) -> MemoryEstimate:  # noqa: ARG002
-        """Memory that a run takes beside the graph, at least; none if nobody knows."""
+    def room(self, public: Public, block: int | None = None) -> MemoryEstimate:  # noqa: ARG002
+        """Memory that a run takes beside the graph, at least; none if nobody knows. block: rows at a time."""
         return MemoryEstimate()
 
     def serve(self, session: Session, state: State) -> State:  # noqa: ARG002

@@ -12,6 +12,7 @@ from torch import Tensor
 from graphveil.data.sealing import Public
 from graphveil.nn.cross_fit import Folds, cross_fitted
 from graphveil.nn.features import unit_rows
+from graphveil.runtime.compute import HERE, Run
 from graphveil.vocabulary import State
 
 _POWER = 0.5
@@ -67,10 +68,10 @@ class Beliefs:
         return self.folds.state()
 
 
-def fitted(x: Tensor, public: Public, kind: Basis, rank: int, scale: str) -> Directions | Beliefs:
+def fitted(x: Tensor, public: Public, kind: Basis, rank: int, scale: str, run: Run = HERE) -> Directions | Beliefs:
     """The basis for scaled features x [n, d], made once for all runs on this graph."""
     if kind is Basis.POSTERIORS:
-        return Beliefs(cross_fitted(x, public, scale))
+        return Beliefs(cross_fitted(x, public, scale, run=run))
     return public.cache_public(f"directions {kind} {rank} {scale}", lambda: Directions.fit(x, kind, rank))
 
 

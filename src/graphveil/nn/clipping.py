@@ -76,10 +76,13 @@ def _rows(tensors: tuple[Tensor, ...], mask: Tensor) -> tuple[Tensor, ...]:
 
 
 def start_weights(sizes: tuple[int, ...]) -> list[Tensor]:
-    """Zero for one layer (softmax regression), scaled Gaussians for more; weights[k] is [sizes[k], sizes[k+1]]."""
+    """Zero for one layer (softmax regression), scaled Gaussians for more; weights[k] is [sizes[k], sizes[k+1]].
+
+    Drawn on the CPU, for every device alike.
+    """
     if len(sizes) == 2:
-        return [torch.zeros(sizes)]
-    return [torch.randn(a, b) * (2 / a) ** 0.5 for a, b in pairwise(sizes)]
+        return [torch.zeros(sizes, device="cpu")]
+    return [torch.randn(a, b, device="cpu") * (2 / a) ** 0.5 for a, b in pairwise(sizes)]
 
 
 def dense_logits(weights: list[Tensor], x: Tensor) -> Tensor:
@@ -138,4 +141,4 @@ def unflat(vector: Tensor, like: list[Tensor]) -> list[Tensor]:
 
 def with_bias(x: Tensor, scale: str) -> Tensor:
     """Features scaled record by record, a small constant appended, unit length again: [m, d] -> [m, d + 1]."""
-    return unit_rows(torch.cat([by_record(x, scale), torch.full((x.shape[0], 1), 0.1)], dim=1))
+    return unit_rows(torch.cat([by_record(x, scale), x.new_full((x.shape[0], 1), 0.1, dtype=torch.float32)], dim=1))

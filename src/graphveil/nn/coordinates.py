@@ -20,6 +20,7 @@ from graphveil.nn.aggregate import COLUMNS, Operator, Walk
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator
 from graphveil.nn.rows import RowMap, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
+from graphveil.runtime.compute import HERE, Run
 
 _KEPT = 128
 """Directions that are kept of the features at each hop."""
@@ -39,15 +40,16 @@ _WHOLE = 0.8
 """Share of the rows that keep their length; longer ones are cut, which costs less than making all of them shorter."""
 _FEW = 64
 """Features up to which their lengths are kept beside their directions."""
+_CPU = torch.device("cpu")
 _LARGEST = 1e12
 _SMALL = 1e-9
 
 
-def scalings(x: Rows) -> tuple[Scaling, ...]:
+def scalings(x: Rows, block: int | None = None) -> tuple[Scaling, ...]:
     """Directions of rows; beside them, where features are few, every column as it is."""
     ways = (Scale.SHIFTED, Scale.COLUMNS) if x.shape[1] <= _FEW else (Scale.SHIFTED,)
     bounded = whole(RowMap(x, _bounded, x.shape[1])) if x.shape[0] else x[:0].new_zeros(1, x.shape[1])
-    return tuple(Scaling.fit(bounded, how) for how in ways)
+    return tuple(Scaling.fit(bounded, how, block) for how in ways)
 
 
 def scaled(x: Tensor, scaling: tuple[Scaling, ...]) -> Tensor:
@@ -78,10 +80,10 @@ class Axes:
         return self.axes.shape[1]
 
     @classmethod
-    def leading(cls, rows: Rows, width: int = _KEPT, power: float = 1.0) -> Axes:
+    def leading(cls, rows: Rows, width: int = _KEPT, power: float = 1.0, block: int | None = None) -> Axes:
         """The `width` leading directions of `rows` [m, d], each scaled to its deviation^power, mean square length 1."""
         if many(rows.shape[0]):
-            return cls._of_many(rows, width, power)
+            return cls._of_many(rows, width, power, block)
         rows = rows[:]
         mean = rows.mean(dim=0) if len(rows) else rows.new_zeros(rows.shape[1])
         centred, width = rows - mean, min(width, *rows.shape)
@@ -97,19 +99,19 @@ class Axes:
         return cls(mean, axes / length.clamp(min=_SMALL))
 
     @classmethod
-    def _of_many(cls, rows: Rows, width: int, power: float) -> Axes:
+    def _of_many(cls, rows: Rows, width: int, power: float, block: int | None) -> Axes:
         """The same from moments that are summed block by block in float64."""
-        (count, columns), mean = rows.shape, column_means(rows).double()
+        (count, columns), mean = rows.shape, column_means(rows, block).double()
         centred = RowMap(rows, lambda some: some.double() - mean, columns)
         width = min(width, columns)
         if columns > 4 * width:
             # Subspace iteration: moments of all columns would take longer.
-            basis = torch.linalg.qr(torch.randn(columns, width, dtype=torch.float64))[0]
+            basis = torch.linalg.qr(torch.randn(columns, width, dtype=torch.float64).to(mean.device))[0]
             for _ in range(_PASSES):
-                basis = torch.linalg.qr(summed(count, partial(_turned, centred, basis)))[0]
-            small = gram(RowMap(centred, lambda some: some @ basis, width))
+                basis = torch.linalg.qr(summed(count, partial(_turned, centred, basis), block))[0]
+            small = gram(RowMap(centred, lambda some: some @ basis, width), block)
         else:
-            basis, small = torch.eye(columns, dtype=torch.float64), gram(centred)
+            basis, small = torch.eye(columns, dtype=torch.float64, device=mean.device), gram(centred, block)
         values, vectors = _eigenvectors(small)
         squares = values.flip(0)[:width].clamp(min=0)
         some = squares > 1e-8 * squares[:1].clamp(min=_SMALL**2)
@@ -153,11 +155,16 @@ class Frame:
     cut: float
 
     @classmethod
-    def of(cls, rows: Rows, width: int) -> Frame:
+    def of(cls, rows: Rows, width: int, block: int | None = None) -> Frame:
         """Learnt from public rows [m, d]."""
         precise = RowMap(rows, lambda some: some.double(), rows.shape[1])
-        axes = Axes.leading(precise, width, _POWER)
-        lengths = in_blocks(rows.shape[0], lambda part: torch.linalg.vector_norm(_counted(axes(precise[part])), dim=1))
+        axes = Axes.leading(precise, width, _POWER, block)
+
+        def length(part: slice) -> Tensor:
+            found: Tensor = torch.linalg.vector_norm(_counted(axes(precise[part])), dim=1)
+            return found
+
+        lengths = in_blocks(rows.shape[0], length, block)
         return cls(axes, quantile(lengths, _WHOLE) if len(lengths) else 1.0)
 
     @property
@@ -189,10 +196,10 @@ def quantile(values: Tensor, share: float) -> float:
     return float(values.kthvalue(max(round(share * len(values)), 1)).values)
 
 
-def condensed(rows: Rows) -> Tensor:
+def condensed(rows: Rows, block: int | None = None) -> Tensor:
     """The leading directions of many rows, as few as are sent over hops, in 16 bits, [n, p]."""
-    axes = Axes.leading(rows, _SENT)
-    return in_blocks(rows.shape[0], lambda part: axes(rows[part]).clamp(-_MAX_HALF, _MAX_HALF).half())
+    axes = Axes.leading(rows, _SENT, block=block)
+    return in_blocks(rows.shape[0], lambda part: axes(rows[part]).clamp(-_MAX_HALF, _MAX_HALF).half(), block)
 
 
 _MAX_HALF = 6e4
@@ -233,7 +240,7 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
 
     x: [n, d]; known: bool [n]. A node's own features are in none of the first two.
     """
-    reach, back = averaging(adj)
+    reach, back = averaging(adj, x.device)
     weight = known.float()[:, None]
     own = torch.cat([x * weight, weight], dim=1)
     here, found = own, []
@@ -245,51 +252,50 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
     return found
 
 
-def averaging(adj: Csr) -> tuple[Operator | Walk, Tensor]:
+def averaging(adj: Csr, device: torch.device = _CPU) -> tuple[Operator | Walk, Tensor]:
     """D^-1 A, by which rows are multiplied, and how much of a row comes back after two hops, float32 [n, 1]."""
     if not many(adj.num_nodes):
         mean = mean_of_neighbours(adj)
         back = np.asarray(mean.multiply(mean.T).sum(axis=1), dtype=np.float32)
-        return Operator.of(mean), torch.tensor(back)[:, None]
+        return Operator.of(mean), torch.from_numpy(back).to(device)[:, None]
     shares = 1 / np.maximum(adj.in_degrees(), 1)
     reach = Walk(adj, np.empty(0), shares)
-    return reach, reach @ torch.tensor(shares, dtype=torch.float32)[:, None]
+    return reach, reach @ torch.tensor(shares, dtype=torch.float32, device=device)[:, None]
 
 
-def spectral_rows(adj: Csr) -> Tensor:
+def spectral_rows(adj: Csr, run: Run = HERE) -> Tensor:
     """Up to 64 leading eigenvectors of D^-1/2 A D^-1/2 as rows of one length: nodes that short walks join are close."""
     if not many(adj.num_nodes):
-        return unit_rows(_leading_vectors(adj, _SPECTRAL)) * _SPECTRAL_LENGTH
-    basis = _leading_of_many(adj, min(_SPECTRAL, adj.num_nodes))
-    return in_blocks(adj.num_nodes, lambda part: (unit_rows(basis[part]) * _SPECTRAL_LENGTH).half())
+        return unit_rows(_leading_vectors(adj, _SPECTRAL).to(run.device)) * _SPECTRAL_LENGTH
+    basis = _leading_of_many(adj, min(_SPECTRAL, adj.num_nodes), run)
+    return in_blocks(adj.num_nodes, lambda part: (unit_rows(basis[part]) * _SPECTRAL_LENGTH).half(), run.block)
 
 
-def _leading_of_many(adj: Csr, count: int) -> Tensor:
+def _leading_of_many(adj: Csr, count: int, run: Run) -> Tensor:
     """The same in place, a few columns of all nodes at a time: nothing but the result is held whole."""
     factors = 1 / np.sqrt(np.maximum(adj.in_degrees(), 1.0))
-    walk, basis = Walk(adj, factors, factors), torch.randn(adj.num_nodes, count)
+    walk, basis = Walk(adj, factors, factors), torch.randn(adj.num_nodes, count).to(run.device)
     for _ in range(_TURNS):
         for part in blocks(count, COLUMNS):
             basis[:, part] += walk @ basis[:, part].contiguous()
-        moments = gram(RowMap(basis, lambda some: some.double(), count)).cpu() / adj.num_nodes
+        moments = gram(RowMap(basis, lambda some: some.double(), count), run.block).cpu() / adj.num_nodes
         # Q = B R^-1 with R^T R = B^T B: columns of mean square 1, as long as they were drawn.
         moments.diagonal().add_(_SMALL)
         turn = torch.linalg.inv(torch.linalg.cholesky(moments).T).float().to(basis.device)
-        for part in blocks(adj.num_nodes):
+        for part in blocks(adj.num_nodes, run.block):
             basis[part] = basis[part] @ turn
     return basis
 
 
 def _leading_vectors(adj: Csr, count: int) -> Tensor:
     """Orthonormal columns [n, count] by subspace iteration; scipy's solvers take minutes where values are repeated."""
-    walk, drawn = walk_operator(adj), torch.randn(adj.num_nodes, min(count, adj.num_nodes))
+    walk = walk_operator(adj)
     # By a processor: where many vectors have one eigenvalue, rounding decides among them, and is the same everywhere.
-    basis = torch.linalg.qr(drawn.cpu())[0]
+    basis: Tensor = torch.linalg.qr(torch.randn(adj.num_nodes, min(count, adj.num_nodes)))[0]
     for _ in range(_TURNS):
         # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
         basis = torch.linalg.qr(walk @ basis + basis)[0]
-    settled: Tensor = basis.to(drawn.device)
-    return settled
+    return basis
 
 
 def room_of_rows(nodes: int, features: int, hops: int) -> tuple[int, int, int]:
@@ -320,14 +326,14 @@ def look_random(x: Rows, adj: Csr) -> bool:
     rows = Axes.leading(x, 32)(x[:])
     real = _goes_together(rows, adj)
     others = [_rewired(adj) for _ in range(_OTHERS)]
-    chance = torch.tensor([_goes_together(rows, other) for other in others])
+    chance = torch.tensor([_goes_together(rows, other) for other in others], device="cpu")
     if real > float(chance.mean()) + _FAR * float(chance.std()):
         return False
     grouped = torch.stack([_grouped(other) for other in others[:2]]).amax(dim=0)
     return bool((_grouped(adj) < _MORE * grouped).all())
 
 
-def alike_if_linked(x: Rows, adj: Csr) -> float:
+def alike_if_linked(x: Rows, adj: Csr, block: int | None = None) -> float:
     """Chance that the features x [n, d] of linked nodes are more alike, by their angle, than those of two others.
 
     Of some arcs, drawn by a fixed seed: the answer belongs to the graph.
@@ -337,7 +343,7 @@ def alike_if_linked(x: Rows, adj: Csr) -> float:
         drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS].cpu().numpy()
     else:
         drawn = torch.randint(max(adj.num_arcs, 1), (_PAIRS,), generator=chance)[: adj.num_arcs].cpu().numpy()
-    where, mean = x[:0].device, column_means(x)
+    where, mean = x[:0].device, column_means(x, block)
     targets = torch.from_numpy(np.searchsorted(adj.indptr, drawn, side="right") - 1).to(where)
     sources = torch.from_numpy(adj.indices[drawn]).to(where)
     others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=chance).to(where)

@@ -14,6 +14,7 @@ from graphveil.data.sealing import Public
 from graphveil.nn.fit import MANY, VAST, ClassWeight, Sweeps, fit_in_batches
 from graphveil.nn.mlp import Dropout, with_prefix
 from graphveil.nn.rows import WHOLE, Rows, in_blocks
+from graphveil.runtime.compute import HERE, Run
 from graphveil.runtime.counter_rng import CounterRng
 from graphveil.vocabulary import State
 
@@ -32,7 +33,7 @@ class MlpEnsemble(nn.Module):
         """Logits [b, count, c] of x [b, count, d]. Input dropout silences whole columns: see `Perceptron`."""
         inner = self.inner
         if self.input_dropout.silenced:
-            inner = inner * self.input_dropout(torch.ones(*inner.shape[:2], 1))
+            inner = inner * self.input_dropout(inner.new_ones(*inner.shape[:2], 1))
         h = torch.baddbmm(self.inner_bias, x.transpose(0, 1), inner)
         return torch.baddbmm(self.outer_bias, self.dropout.of_relu(h), self.outer).transpose(0, 1)
 
@@ -75,11 +76,13 @@ class Folds:
     parts: Tensor
 
     @classmethod
-    def fit(cls, x: Rows, public: Public, folds: int, hidden: int, class_weight: str = "equal") -> Self:
+    def fit(
+        cls, x: Rows, public: Public, folds: int, hidden: int, class_weight: str = "equal", run: Run = HERE
+    ) -> Self:
         """Train on scaled features x [n, d]; the habit is the one with the least loss on the first part left out."""
         train, y = public.train.nonzero().ravel(), public.labels()
         folds = min(folds, len(train))
-        parts = torch.full((x.shape[0],), -1)
+        parts = torch.full((x.shape[0],), -1, device=train.device)
         parts[train] = _dealt(len(train), folds, train.device)
 
         # Among many rows a short training tells which habit is the better one.
@@ -88,13 +91,13 @@ class Folds:
         def ensemble(left_out: range, habit: _Habit, most: int | None = None) -> MlpEnsemble:
             made = MlpEnsemble(
                 len(left_out), (x.shape[1], hidden, public.num_classes), habit.dropout, habit.input_dropout
-            )
+            ).to(train.device)
             # A single training node leaves nothing to learn from but itself.
             seen = [train[parts[train] != part] if folds > 1 else train for part in left_out]
             least = min(len(rows) for rows in seen)
             rows = torch.stack([_some(rows, least) for rows in seen], dim=1)
             sweeps = Sweeps(habit.passes, class_weight=class_weight)
-            fit_in_batches(made, x, y, rows, sweeps if most is None else replace(sweeps, most=most))
+            fit_in_batches(made, x, y, rows, sweeps if most is None else replace(sweeps, most=most), run.progress)
             return made
 
         def loss(candidate: MlpEnsemble) -> float:
@@ -112,14 +115,14 @@ class Folds:
         rest = (ensemble(range(1, folds), best),) if folds > 1 else ()
         return cls((first[best], *rest), parts)
 
-    def log_beliefs(self, x: Rows) -> Tensor:
+    def log_beliefs(self, x: Rows, block: int | None = None) -> Tensor:
         """Log posteriors [n, c]: a training node asks the network that left it out, every other node asks all."""
-        return in_blocks(x.shape[0], lambda part: self._beliefs_of(x[part], self.parts[part]))
+        return in_blocks(x.shape[0], lambda part: self._beliefs_of(x[part], self.parts[part]), block)
 
     def _beliefs_of(self, x: Tensor, parts: Tensor) -> Tensor:
         """Those of a block of nodes, [b, c]; parts: int64 [b]."""
         scores = torch.cat([ensemble.log_posteriors(x) for ensemble in self.ensembles])
-        own = scores[parts.clamp(min=0), torch.arange(len(x))]
+        own = scores[parts.clamp(min=0), torch.arange(len(x), device=x.device)]
         return torch.where(parts[:, None] < 0, scores.mean(dim=0), own).log_softmax(dim=1)
 
     def state(self) -> State:
@@ -133,24 +136,31 @@ class Folds:
         count, features, hidden = state["encoder.inner"].shape
         ensemble = MlpEnsemble(count, (features, hidden, public.num_classes))
         ensemble.load_state_dict({name: state[f"encoder.{name}"] for name in ensemble.state_dict()})
-        return cls((ensemble.eval(),), torch.full((public.num_nodes,), -1))
+        where = public.train.device
+        return cls((ensemble.eval().to(where),), torch.full((public.num_nodes,), -1, device=where))
 
 
 def _dealt(count: int, folds: int, device: torch.device) -> Tensor:
     """A part for each of `count` nodes, int64 [count]: as many of every one, or each by itself if they are vast."""
     if count <= VAST:
-        return torch.randperm(count) % folds
+        return torch.randperm(count).to(device) % folds
     return CounterRng.drawn(device).below(count, folds)
 
 
 def _some(rows: Tensor, least: int) -> Tensor:
     """`least` of the rows, in any order where the order tells something: of a vast number batches are drawn anyway."""
-    return rows[torch.randperm(len(rows))[:least]] if len(rows) <= VAST else rows[:least]
+    return rows[torch.randperm(len(rows))[:least].to(rows.device)] if len(rows) <= VAST else rows[:least]
 
 
 def cross_fitted(
-    x: Rows, public: Public, scale: str, folds: int = 5, hidden: int = 128, class_weight: str = "equal"
+    x: Rows,
+    public: Public,
+    scale: str,
+    folds: int = 5,
+    hidden: int = 128,
+    class_weight: str = "equal",
+    run: Run = HERE,
 ) -> Folds:
     """`Folds.fit` on features x [n, d], scaled in the way `scale`, made once for all runs on this graph."""
     name = f"folds {folds} {hidden} {scale} {class_weight}"
-    return public.cache_public(name, lambda: Folds.fit(x, public, folds, hidden, class_weight))
+    return public.cache_public(name, lambda: Folds.fit(x, public, folds, hidden, class_weight, run))

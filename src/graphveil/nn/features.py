@@ -75,16 +75,18 @@ class Scaling:
     factor: Tensor
 
     @classmethod
-    def fit(cls, x: Rows, scale: Scale | str) -> Scaling:
+    def fit(cls, x: Rows, scale: Scale | str, block: int | None = None) -> Scaling:
         """Column means [d] and factors [d] of `x` [n, d]; neutral for the record-wise ways."""
         how = parse(Scale, scale, "scale")
-        shift, factor = torch.zeros(x.shape[1]), torch.ones(x.shape[1])
+        shift = x[:0].new_zeros(x.shape[1], dtype=torch.float32)
+        factor = torch.ones_like(shift)
         if how is Scale.SHIFTED:
             units = RowMap(x, unit_rows, x.shape[1])
-            shift = column_means(units)
-            factor = (1 / deviation(RowMap(units, lambda rows: rows - shift, x.shape[1]))).expand(x.shape[1]).clone()
+            shift = column_means(units, block)
+            spread = deviation(RowMap(units, lambda rows: rows - shift, x.shape[1]), block)
+            factor = (1 / spread).expand(x.shape[1]).clone()
         elif how is Scale.COLUMNS:
-            shift, factor = column_means(x), 1 / column_deviations(x)
+            shift, factor = column_means(x, block), 1 / column_deviations(x, block)
         return cls(how, shift, factor)
 
     def __call__(self, x: Tensor) -> Tensor:

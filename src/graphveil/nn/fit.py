@@ -16,7 +16,7 @@ from graphveil.nn.recorded import Recorded
 from graphveil.nn.rows import Rows
 from graphveil.nn.targets import Targets
 from graphveil.runtime.counter_rng import CounterRng
-from graphveil.runtime.progress import track
+from graphveil.runtime.progress import QUIET, Progress
 
 
 class ClassWeight(StrEnum):
@@ -55,7 +55,7 @@ class Part:
     y: Tensor
 
 
-def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
+def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe, progress: Progress = QUIET) -> None:
     """Train `module` on `train`, keeping the weights of the epoch that is best on `val`.
 
     Without validation nodes the last weights are kept.
@@ -63,7 +63,7 @@ def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
     learnt, checked = (ClassWeight(recipe.class_weight).of(part.y) for part in (train, val))
     optimiser = torch.optim.Adam(module.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     best, best_state, waited = (-1.0, 0.0), None, 0
-    for _ in track(range(recipe.epochs), "training"):
+    for _ in progress.track(range(recipe.epochs), "training"):
         module.train()
         optimiser.zero_grad()
         _loss(train.logits(), train.y, learnt).backward()  # type: ignore[no-untyped-call]  # torch does not type it
@@ -82,14 +82,16 @@ def fit(module: nn.Module, train: Part, val: Part, recipe: Recipe) -> None:
     module.eval()
 
 
-def fit_rows(module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor, recipe: Recipe) -> None:
+def fit_rows(
+    module: nn.Module, x: Tensor, y: Tensor, train: Tensor, val: Tensor, recipe: Recipe, progress: Progress = QUIET
+) -> None:
     """`fit` for a module that maps rows [n, d] to logits one by one.
 
     `train` and `val` are masks [n], in which ids without a label do not count.
     """
     train, val = train & (y >= 0), val & (y >= 0)
     x_train, x_val = x[train], x[val]
-    fit(module, Part(lambda: module(x_train), y[train]), Part(lambda: module(x_val), y[val]), recipe)
+    fit(module, Part(lambda: module(x_train), y[train]), Part(lambda: module(x_val), y[val]), recipe, progress)
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Sweeps:
         size = min(max(len(rows) // 16, 16), 512, len(rows))
         each = len(rows) // size
         passes = max(self.passes, -(-self.least // each))
-        orders = [rows[torch.randperm(len(rows))[: each * size]] for _ in range(passes)]
+        orders = [rows[torch.randperm(len(rows))[: each * size].to(rows.device)] for _ in range(passes)]
         return torch.cat(orders).view(-1, size, *rows.shape[1:])
 
     def cycles(self, rows: int) -> list[int]:
@@ -145,7 +147,9 @@ _HELPED = 0.002
 """By what share of itself the judges' loss must fall for another cycle."""
 
 
-def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: Sweeps) -> None:
+def fit_in_batches(
+    module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: Sweeps, progress: Progress = QUIET
+) -> None:
     """Train a module from inputs x [n, d] to logits on the nodes `rows`, int64 [k].
 
     rows may be [k, m] for a module of m networks that takes [batch, m, d] and gives [batch, m, c].
@@ -153,16 +157,16 @@ def fit_in_batches(module: nn.Module, x: Rows, y: Tensor, rows: Tensor, sweeps: 
     targets = Targets(y, _by_node(y, rows, sweeps.class_weight))
     if len(rows) <= MANY:
         batches, optimiser = sweeps.batches(rows), _adam(module, sweeps)
-        _cycle(module, optimiser, x, targets, batches, len(batches), sweeps.learning_rate)
+        _cycle(module, optimiser, x, targets, batches, len(batches), sweeps.learning_rate, progress)
         return
     chance = CounterRng.drawn(rows.device)
     if len(rows) <= VAST:
-        rows = rows[torch.randperm(len(rows))]
+        rows = rows[torch.randperm(len(rows)).to(rows.device)]
         judges, rows = rows.tensor_split([min(len(rows) // _ONE_IN, _JUDGES)])
     else:
         judges = rows[chance.stream(0).below(_JUDGES, len(rows))]
     with counted(module, chance.stream(1)):
-        cycle = _cycles(module, x, targets, sweeps, chance.turn)
+        cycle = _cycles(module, x, targets, sweeps, chance.turn, progress)
         loss, drawn = math.inf, _endless(rows, chance)
         for steps in sweeps.cycles(len(rows)):
             cycle(drawn, steps, 2 * sweeps.learning_rate)
@@ -176,15 +180,15 @@ def _adam(module: nn.Module, sweeps: Sweeps) -> torch.optim.Adam:
 
 
 def _cycles(
-    module: nn.Module, x: Rows, targets: Targets, sweeps: Sweeps, turn: Tensor
+    module: nn.Module, x: Rows, targets: Targets, sweeps: Sweeps, turn: Tensor, progress: Progress
 ) -> Callable[[Iterator[Tensor], int, float], None]:
     """What makes one cycle of steps: on a GPU one step is recorded, and then replayed."""
     if turn.device.type != "cpu":
-        return Recorded(module, x, targets, sweeps.weight_decay, turn).cycle
+        return Recorded(module, x, targets, sweeps.weight_decay, turn, progress).cycle
     optimiser = _adam(module, sweeps)
 
     def cycle(batches: Iterator[Tensor], steps: int, learning_rate: float) -> None:
-        _cycle(module, optimiser, x, targets, batches, steps, learning_rate, turn)
+        _cycle(module, optimiser, x, targets, batches, steps, learning_rate, progress, turn)
 
     return cycle
 
@@ -199,7 +203,8 @@ def _endless(rows: Tensor, chance: CounterRng) -> Iterator[Tensor]:
         yield from rows[drawn.below(_AHEAD * _LARGE, len(rows))].view(_AHEAD, _LARGE, *rows.shape[1:])
         drawn.turn.add_(1)
     while True:
-        yield from rows[torch.randperm(len(rows))[: len(rows) // _LARGE * _LARGE]].view(-1, _LARGE, *rows.shape[1:])
+        order = torch.randperm(len(rows))[: len(rows) // _LARGE * _LARGE].to(rows.device)
+        yield from rows[order].view(-1, _LARGE, *rows.shape[1:])
 
 
 def _cycle(
@@ -210,12 +215,14 @@ def _cycle(
     batches: Iterable[Tensor],
     steps: int,
     learning_rate: float,
+    progress: Progress,
     turn: Tensor | None = None,
 ) -> None:
     """One step for each of the first `steps` batches, in one cycle of the learning rate; turn: counts the steps."""
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=steps)
     module.train()
-    for _, batch in zip(track(range(steps), "training", rows=_LARGE if turn is not None else 0), batches, strict=False):
+    tracked = progress.track(range(steps), "training", rows=_LARGE if turn is not None else 0)
+    for _, batch in zip(tracked, batches, strict=False):
         optimiser.zero_grad()
         loss = targets.loss(module(x[batch]), batch)
         (loss / len(batch)).backward()  # type: ignore[no-untyped-call]  # torch does not type it

@@ -94,13 +94,24 @@ class GinLayer(nn.Module):
         return mixed
 
 
+class HostDropout(nn.Dropout):
+    """torch's, drawn by the generator of the CPU for every device: a seed gives one training."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Like x."""
+        if x.device.type == "cpu" or not self.training:
+            return super().forward(x)
+        kept = super().forward(torch.ones(x.shape, dtype=x.dtype, device="cpu")) > 0
+        return x * kept.to(x.device) * (1 / (1 - self.p) if self.p < 1 else 0.0)
+
+
 class Stack(nn.Module):
     """`layers` message-passing layers with ReLU and dropout between them."""
 
     def __init__(self, kind: type[nn.Module], sizes: tuple[int, ...], dropout: float) -> None:
         super().__init__()
         self.layers = nn.ModuleList(kind(a, b) for a, b in pairwise(sizes))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = HostDropout(dropout)
 
     def forward(self, x: Tensor, operator: Operator) -> Tensor:
         """Logits [n, sizes[-1]]."""

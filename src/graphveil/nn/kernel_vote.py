@@ -19,8 +19,8 @@ def labels_of_alike(rows: Tensor, labels: Tensor, train: Tensor, classes: int) -
     rows: [n, k]; labels: int64 [n], read where train: bool [n]. Nobody votes for itself; negative cosines do not count.
     """
     rows, voters = normalize(rows, dim=1), train.nonzero().ravel()
-    votes, place = one_hot(labels[voters], classes).to(rows.dtype), torch.full((len(rows),), -1)
-    place[voters] = torch.arange(len(voters))
+    votes, place = one_hot(labels[voters], classes).to(rows.dtype), voters.new_full((len(rows),), -1)
+    place[voters] = torch.arange(len(voters), device=voters.device)
     known, shares = rows[voters].T, []
     for first in range(0, len(rows), _BLOCK):
         own = place[first : first + _BLOCK]

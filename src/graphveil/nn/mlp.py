@@ -29,7 +29,7 @@ class Dropout(nn.Module):
         super().__init__()
         self.silenced = round(256 * rate)
         self.chance: CounterRng | None = None
-        """Where bytes come from; None: torch's generator."""
+        """Where bytes come from; None: torch's generator of the CPU, wherever x is."""
 
     def extra_repr(self) -> str:
         return f"{self.silenced}/256"
@@ -38,8 +38,8 @@ class Dropout(nn.Module):
         """Like x."""
         if not self.training or not self.silenced:
             return x
-        kept = self._bytes(x).view(x.shape) >= self.silenced
-        return x * kept.to(x.device, x.dtype).mul_(256 / (256 - self.silenced))
+        kept = self._bytes(x).to(x.device).view(x.shape) >= self.silenced
+        return x * kept.to(x.dtype).mul_(256 / (256 - self.silenced))
 
     def of_relu(self, x: Tensor) -> Tensor:
         """What `forward` makes of relu(x), bit for bit; on a processor in one look at x, there and back."""
@@ -53,7 +53,7 @@ class Dropout(nn.Module):
         """A random byte for every entry of x, uint8 [numel]."""
         count = -(-x.numel() // 8)
         if self.chance is None:
-            words = torch.empty(count, dtype=torch.int64).random_(-(2**63), None)
+            words = torch.empty(count, dtype=torch.int64, device="cpu").random_(-(2**63), None)
         else:
             words = self.chance.words(count)
         return words.view(torch.uint8)[: x.numel()]
@@ -121,7 +121,7 @@ class Perceptron(nn.Module):
         """Logits [n, sizes[-1]]."""
         first = self.layers[0]
         assert isinstance(first, nn.Linear)
-        kept = self.input_dropout(torch.ones(x.shape[1])) if self.input_dropout.silenced else None
+        kept = self.input_dropout(x.new_ones(x.shape[1])) if self.input_dropout.silenced else None
         h = nn.functional.linear(x, first.weight if kept is None else first.weight * kept, first.bias)
         for layer in self.layers[1:]:
             h = layer(self.dropout.of_relu(h))
@@ -154,8 +154,8 @@ def restore(module: nn.Module, state: State, prefix: str = "") -> nn.Module:
     return module.eval()
 
 
-def predicted(module: nn.Module, x: Rows) -> Tensor:
+def predicted(module: nn.Module, x: Rows, block: int | None = None) -> Tensor:
     """What a trained module says of rows [n, d], one by one, [n, c]."""
     module.eval()
     with torch.no_grad():
-        return in_blocks(x.shape[0], lambda part: module(x[part]))
+        return in_blocks(x.shape[0], lambda part: module(x[part]), block)

@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from graphveil.nn.fit import VAST
 from graphveil.nn.mlp import Dropout
 from graphveil.nn.rows import Rows, blocks, in_blocks, many
-from graphveil.runtime.progress import track
+from graphveil.runtime.compute import HERE, Run
+from graphveil.runtime.progress import QUIET, Progress
 from graphveil.vocabulary import State
 
+_CPU = torch.device("cpu")
 _FOLDS = 4
 _HIDDEN = 128
 _PASSES = 40
@@ -110,12 +112,12 @@ def _error(gains: Tensor) -> float:
     return float(gains.std()) / gains.numel() ** 0.5 if gains.numel() > 1 else 0.0
 
 
-def shared_out(count: int) -> Tensor:
+def shared_out(count: int, device: torch.device = _CPU) -> Tensor:
     """Which of the networks leaves each of `count` answers out, int64 [count]: drawn."""
-    return torch.randperm(count) % max(min(_FOLDS, count), 1)
+    return torch.randperm(count).to(device) % max(min(_FOLDS, count), 1)
 
 
-def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts: Tensor) -> Corrected:
+def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts: Tensor, run: Run = HERE) -> Corrected:
     """Log posteriors `start` [n, c], corrected by networks that read x [n, d] and learn from answers.
 
     log_chances: ln Pr[answer | class] [m, c] of the `nodes` int64 [m]; parts: as `shared_out` gives them. Each of four
@@ -129,12 +131,12 @@ def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts:
     left_out = torch.stack([(parts == part).nonzero().ravel()[:size] for part in range(folds)])
     seen = [(parts != part).nonzero().ravel() for part in range(folds)]
     least = min(_READ, *(len(rows) for rows in seen))
-    net = Corrections(folds, x.shape[1], start.shape[1])
+    net = Corrections(folds, x.shape[1], start.shape[1]).to(start.device)
     before = likeliness(start[nodes[left_out]], log_chances[left_out])
     best, gain = net.state_dict(), torch.zeros_like(before)
     optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY, fused=True)
     waited, batch = 0, min(max(least // 16, 16), 512, least)
-    for _ in track(range(_PASSES), "learning from answers"):
+    for _ in run.progress.track(range(_PASSES), "learning from answers"):
         net.train()
         shuffled = torch.stack([_drawn(rows, least) for rows in seen])
         for step in range(least // batch):
@@ -143,7 +145,7 @@ def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts:
             loss = -likeliness(net(x[nodes[rows]], start[nodes[rows]]), log_chances[rows]).mean() * folds
             loss.backward()  # type: ignore[no-untyped-call]  # torch does not type it
             optimiser.step()
-        now = _gains(net, x, start, log_chances, nodes, left_out) - before
+        now = _gains(net, x, start, log_chances, nodes, left_out, run.block) - before
         waited = 0 if now.mean() > gain.mean() else waited + 1
         if not waited:
             best, gain = {name: part.detach().clone() for name, part in net.state_dict().items()}, now
@@ -153,12 +155,12 @@ def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts:
         return Corrected(start, torch.zeros_like(gain), lambda _: start)
     net.load_state_dict(best)
     net.eval()
-    fold = torch.full((x.shape[0],), -1)
+    fold = torch.full((x.shape[0],), -1, device=start.device)
     fold[nodes] = parts
 
     def says(rows: Rows) -> Tensor:
         with torch.no_grad():
-            return in_blocks(rows.shape[0], lambda part: _said(net, rows[part], start[part], fold[part]))
+            return in_blocks(rows.shape[0], lambda part: _said(net, rows[part], start[part], fold[part]), run.block)
 
     return Corrected(says(x), gain, says)
 
@@ -166,29 +168,37 @@ def corrected(x: Rows, start: Tensor, log_chances: Tensor, nodes: Tensor, parts:
 def _drawn(rows: Tensor, count: int) -> Tensor:
     """`count` of the rows in any order; of a vast number nobody asks whether some are the same."""
     chosen = torch.randperm(len(rows))[:count] if len(rows) <= VAST else torch.randint(len(rows), (count,))
-    return rows[chosen]
+    return rows[chosen.to(rows.device)]
 
 
-def learn_from_answers(module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, nodes: Tensor) -> Tensor:
+def learn_from_answers(
+    module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, nodes: Tensor, progress: Progress = QUIET
+) -> Tensor:
     """Train a network on all nodes' rows by the likelihood of the answers: max sum_i ln sum_c p_i(c) Pr[answer_i | c].
 
     forward: logits [n, c] as the module is by then; log_chances: ln Pr[answer | class] [n, c] of the `nodes` int64 [m].
     A fifth of the answers is left out, and the weights under which those are likeliest stay, of all passes and rates.
     Gives the nodes of these answers.
     """
-    order = nodes[torch.randperm(len(nodes))]
+    order = nodes[torch.randperm(len(nodes)).to(nodes.device)]
     left_out, seen = order.tensor_split([len(order) // _LEFT_OUT])
     begun, tried = _weights_of(module), list[tuple[float, State]]()
     for rate in _OWN_RATES if len(left_out) else _OWN_RATES[:1]:
         module.load_state_dict(begun)
-        tried.append(_descended(module, forward, log_chances, seen, left_out, rate))
+        tried.append(_descended(module, forward, log_chances, seen, left_out, rate, progress))
     module.load_state_dict(max(tried, key=lambda one: one[0])[1])
     module.eval()
     return left_out
 
 
 def _descended(
-    module: nn.Module, forward: Callable[[], Tensor], log_chances: Tensor, seen: Tensor, left_out: Tensor, rate: float
+    module: nn.Module,
+    forward: Callable[[], Tensor],
+    log_chances: Tensor,
+    seen: Tensor,
+    left_out: Tensor,
+    rate: float,
+    progress: Progress,
 ) -> tuple[float, State]:
     """How likely the answers left out became at best, and the weights of that pass; the last ones if there are none."""
 
@@ -197,7 +207,7 @@ def _descended(
 
     optimiser = torch.optim.Adam(module.parameters(), lr=rate, weight_decay=_OWN_DECAY)
     best, state, waited = -math.inf, _weights_of(module), 0
-    for _ in track(range(_OWN_PASSES), "learning from answers"):
+    for _ in progress.track(range(_OWN_PASSES), "learning from answers"):
         module.train()
         optimiser.zero_grad()
         (-likely(seen).mean()).backward()  # type: ignore[no-untyped-call]  # torch does not type it
@@ -228,7 +238,9 @@ def likeliness(beliefs: Tensor, log_chances: Tensor) -> Tensor:
     return torch.logsumexp(beliefs + log_chances, dim=-1)
 
 
-def _gains(net: Corrections, x: Rows, start: Tensor, chances: Tensor, nodes: Tensor, left_out: Tensor) -> Tensor:
+def _gains(
+    net: Corrections, x: Rows, start: Tensor, chances: Tensor, nodes: Tensor, left_out: Tensor, block: int | None
+) -> Tensor:
     """Of the answers left_out, int64 [folds, k], what each is likely by the network that left it out, [folds, k]."""
 
     def of(part: slice) -> Tensor:
@@ -237,14 +249,14 @@ def _gains(net: Corrections, x: Rows, start: Tensor, chances: Tensor, nodes: Ten
 
     net.eval()
     with torch.no_grad():
-        parts = blocks(left_out.shape[1]) if many(x.shape[0]) else [slice(None)]
+        parts = blocks(left_out.shape[1], block) if many(x.shape[0]) else [slice(None)]
         return torch.cat([of(part) for part in parts], dim=1)
 
 
 def _said(net: Corrections, x: Tensor, start: Tensor, fold: Tensor) -> Tensor:
     """What the networks say of some nodes, [b, c]: the one that left a node out, or all; fold: int64 [b], or -1."""
     found = torch.stack([_one(net, part, x, start) for part in range(len(net.inner))])
-    own = found[fold.clamp(min=0), torch.arange(len(x))]
+    own = found[fold.clamp(min=0), torch.arange(len(x), device=x.device)]
     return torch.where(fold[:, None] < 0, found.mean(dim=0).log_softmax(dim=1), own)
 
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from graphveil.nn.rows import Rows
 from graphveil.nn.targets import Targets
 from graphveil.runtime.kernels import kernels
-from graphveil.runtime.progress import track
+from graphveil.runtime.progress import Progress
 
 _SECOND, _TINY = 0.999, 1e-8
 _WARM = 3
@@ -33,21 +33,25 @@ _ALIGNED = 32
 class Recorded:
     """Trains `module` from rows of x to targets, a replayed step for every batch; turn: int64 [], counts the steps."""
 
-    def __init__(self, module: nn.Module, x: Rows, targets: Targets, weight_decay: float, turn: Tensor) -> None:
+    def __init__(
+        self, module: nn.Module, x: Rows, targets: Targets, weight_decay: float, turn: Tensor, progress: Progress
+    ) -> None:
+        self._progress = progress
         self._module, self._x, self._targets, self._decay, self._turn = module, x, targets, weight_decay, turn
         weights = list(module.parameters())
         self._pads = [weight.new_zeros(_room(weight) - weight.numel()).detach() for weight in weights]
         self._weights = self._in_one(weights)
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
         self._numbers = torch.zeros(4, device=turn.device)
-        self._steps, self._batch = 0, torch.empty(0)
+        self._steps, self._batch = 0, turn.new_empty(0)
         self._replay: Any = None
 
     def cycle(self, batches: Iterator[Tensor], steps: int, learning_rate: float) -> None:
         """One step for each of the first `steps` batches, in one cycle of the learning rate."""
         numbers = self._table(steps, learning_rate)
         self._module.train()
-        for step, batch in zip(track(range(steps), "training on the GPU", rows=_ROWS), batches, strict=False):
+        tracked = self._progress.track(range(steps), "training on the GPU", rows=_ROWS)
+        for step, batch in zip(tracked, batches, strict=False):
             if self._replay is None:
                 self._replay = self._recorded(batch)
             self._batch.copy_(batch)

@@ -15,7 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from graphveil.runtime.compute import on_gpu, rows_at_a_time
+from graphveil.runtime.compute import Run
 from graphveil.runtime.memory import BLOCK_SIZE, MemoryEstimate
 
 WHOLE = 1 << 17
@@ -96,17 +96,17 @@ class Selected:
         return self.rows[self.ids[which]]
 
 
-def blocks(count: int, size: int | None = None) -> Iterator[slice]:
-    """Consecutive slices of range(count), each of at most `size`, or of as many rows as are read at a time here."""
-    size = rows_at_a_time(BLOCK) if size is None else size
+def blocks(count: int, block: int | None = None) -> Iterator[slice]:
+    """Consecutive slices of range(count), each of at most `block`, or of what suits a processor."""
+    size = block or BLOCK
     return (slice(first, min(first + size, count)) for first in range(0, count, size))
 
 
-def held(rows: Rows) -> Rows:
+def held(rows: Rows, run: Run) -> Rows:
     """The same rows, made once if they are few: what many passes read."""
     size = math.prod(rows.shape)
-    if on_gpu() and size <= _HELD_ON_GPU:
-        return in_blocks(rows.shape[0], lambda part: rows[part])
+    if run.device.type != "cpu" and size <= _HELD_ON_GPU:
+        return in_blocks(rows.shape[0], lambda part: rows[part], run.block)
     return rows[:] if rows.shape[0] <= WHOLE and size <= _HELD else rows
 
 
@@ -115,9 +115,9 @@ def many(count: int) -> bool:
     return count > WHOLE
 
 
-def at_a_time(count: int, a_row: int, held: int) -> MemoryEstimate:
+def at_a_time(count: int, a_row: int, held: int, block: int | None = None) -> MemoryEstimate:
     """The memory of a run that holds so many bytes, and so many for a row of the `count` that are read in blocks."""
-    size = rows_at_a_time(BLOCK)
+    size = block or BLOCK
     if many(count) and size < count:
         return MemoryEstimate(held, size, a_row, BLOCK_SIZE)
     return MemoryEstimate(held, count, a_row)
@@ -128,76 +128,77 @@ def whole(rows: Rows) -> Rows:
     return rows if many(rows.shape[0]) else rows[:]
 
 
-def in_blocks(count: int, how: Callable[[slice], Tensor]) -> Tensor:
+def in_blocks(count: int, how: Callable[[slice], Tensor], block: int | None = None) -> Tensor:
     """`how` of consecutive slices of range(count), [n, *]: nothing but the result is ever held whole."""
     if count <= WHOLE:
         return how(slice(0, count))
     out = how(slice(0, 1))
     out = out.new_empty(count, *out.shape[1:])
-    for part in blocks(count):
+    for part in blocks(count, block):
         out[part] = how(part)
     return out
 
 
-def summed(count: int, how: Callable[[slice], Tensor]) -> Tensor:
+def summed(count: int, how: Callable[[slice], Tensor], block: int | None = None) -> Tensor:
     """The sum of `how` over consecutive slices of range(count)."""
     if count <= WHOLE:
         return how(slice(0, count))
-    parts = blocks(count)
+    parts = blocks(count, block)
     total = how(next(parts))
     for part in parts:
         total += how(part)
     return total
 
 
-def gram(rows: Rows) -> Tensor:
+def gram(rows: Rows, block: int | None = None) -> Tensor:
     """R^T R, [k, k]."""
 
     def of(part: slice) -> Tensor:
         some = rows[part]
         return some.T @ some
 
-    return summed(rows.shape[0], of)
+    return summed(rows.shape[0], of, block)
 
 
-def deviation(rows: Rows) -> Tensor:
+def deviation(rows: Rows, block: int | None = None) -> Tensor:
     """The standard deviation of all entries, a float32 number, at least 1e-6."""
     count = math.prod(rows.shape)
     # A single entry has no deviation but 0.
     correction = min(1, count - 1)
     if rows.shape[0] <= WHOLE:
         return rows[:].std(correction=correction).clamp(min=1e-6)
-    mean = sum(float(rows[part].double().sum()) for part in blocks(rows.shape[0])) / count
-    square = sum(float((rows[part].double() - mean).square().sum()) for part in blocks(rows.shape[0]))
-    return torch.tensor(math.sqrt(square / (count - correction))).clamp(min=1e-6)
+    mean = sum(float(rows[part].double().sum()) for part in blocks(rows.shape[0], block)) / count
+    square = sum(float((rows[part].double() - mean).square().sum()) for part in blocks(rows.shape[0], block))
+    root = math.sqrt(square / (count - correction))
+    return torch.tensor(root, device=rows[:0].device).clamp(min=1e-6)
 
 
-def column_means(rows: Rows) -> Tensor:
+def column_means(rows: Rows, block: int | None = None) -> Tensor:
     """The mean of every column, float32 [k]."""
-    return rows[:].mean(dim=0) if rows.shape[0] <= WHOLE else _column_means(rows).float()
+    return rows[:].mean(dim=0) if rows.shape[0] <= WHOLE else _column_means(rows, block).float()
 
 
-def column_deviations(rows: Rows) -> Tensor:
+def column_deviations(rows: Rows, block: int | None = None) -> Tensor:
     """The standard deviation of every column, float32 [k], at least 1e-6."""
     correction = min(1, rows.shape[0] - 1)
     if rows.shape[0] <= WHOLE:
         return rows[:].std(dim=0, correction=correction).clamp(min=1e-6)
-    mean = _column_means(rows)
+    mean = _column_means(rows, block)
     square = torch.zeros_like(mean)
-    for part in blocks(rows.shape[0]):
+    for part in blocks(rows.shape[0], block):
         square += (rows[part] - mean).square().sum(dim=0)
     return (square / (rows.shape[0] - correction)).sqrt().float().clamp(min=1e-6)
 
 
-def _column_means(rows: Rows) -> Tensor:
+def _column_means(rows: Rows, block: int | None) -> Tensor:
     """In float64, block by block."""
     total = rows[:0].new_zeros(rows.shape[1], dtype=torch.float64)
-    for part in blocks(rows.shape[0]):
+    for part in blocks(rows.shape[0], block):
         total += rows[part].sum(dim=0, dtype=torch.float64)
     return total / rows.shape[0]
 
 
-def alike(rows: Rows) -> Rows:
+def alike(rows: Rows, block: int | None = None) -> Rows:
     """All entries divided by their common standard deviation, [n, k]: long rows stay longer than short ones."""
-    divisor = deviation(rows)
+    divisor = deviation(rows, block)
     return RowMap(rows, lambda some: some / divisor, rows.shape[1])

@@ -19,7 +19,7 @@ from graphveil.errors import InvalidInput
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import BatchNorm, SageLayer, mean_operator
 from graphveil.nn.mlp import Dropout, restore, with_prefix
-from graphveil.runtime.progress import track
+from graphveil.runtime.progress import QUIET, Progress
 from graphveil.vocabulary import State
 
 
@@ -91,14 +91,14 @@ class SageStudent:
         if not (self.learning_rate > 0 and 0 < self.kept <= 1):
             raise InvalidInput("a student needs a learning rate above 0, and kept in (0, 1]")
 
-    def fit(self, x: Tensor, adj: Csr, asked: Ids, answers: Tensor, classes: int) -> State:
+    def fit(self, x: Tensor, adj: Csr, asked: Ids, answers: Tensor, classes: int, progress: Progress = QUIET) -> State:
         """Trained weights. x: [m, d], scaled as the student shall see it; answers: int64 [q], of the nodes `asked`."""
         operator, places = mean_operator(adj), torch.from_numpy(asked)
         net = SageNet(x.shape[1], self.hidden, classes, self.dropout)
         if self.pretraining and adj.num_arcs:
-            self._pretrain(net, x, adj, operator)
+            self._pretrain(net, x, adj, operator, progress)
         optimiser = torch.optim.Adam(net.parameters(), lr=self.learning_rate)
-        for _ in track(range(self.epochs), "student"):
+        for _ in progress.track(range(self.epochs), "student"):
             optimiser.zero_grad()
             chances = torch.softmax(net(x, operator)[places], dim=1)
             targets = (self.kept * chances + (1 - self.kept) / classes)[torch.arange(len(places)), answers]
@@ -106,12 +106,12 @@ class SageStudent:
             optimiser.step()
         return with_prefix("student.", net.eval().state_dict())
 
-    def _pretrain(self, net: SageNet, x: Tensor, adj: Csr, operator: Operator) -> None:
+    def _pretrain(self, net: SageNet, x: Tensor, adj: Csr, operator: Operator, progress: Progress) -> None:
         """Embeddings of neighbours become alike, and of random pairs unlike: -log s(z_i z_j) - log s(-z_i z_k)."""
         embedding = SageNet(x.shape[1], self.hidden, self.hidden, self.dropout)
         arcs = adj.edge_index()
         optimiser = torch.optim.Adam(embedding.parameters(), lr=self.learning_rate)
-        for _ in track(range(self.pretraining), "pretraining"):
+        for _ in progress.track(range(self.pretraining), "pretraining"):
             picked = arcs[:, torch.randint(arcs.shape[1], (min(arcs.shape[1], 1 << 14),))]
             strangers = torch.randint(adj.num_nodes, (picked.shape[1],))
             optimiser.zero_grad()

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from graphveil.errors import GraphveilError, InvalidInput, Unsupported
 from graphveil.privacy import cipher, elementary
-from graphveil.runtime.distributed import crew, sent
+from graphveil.runtime.distributed import Workers
 from graphveil.runtime.kernels import kernels
 from graphveil.vocabulary import Floats, Source
 
@@ -431,9 +431,9 @@ class _Part(Secure):
         return _Part, self._whole
 
 
-def common(source: Stream) -> Stream:
+def common(source: Stream, workers: Workers) -> Stream:
     """The first process's `source`, for all of them."""
-    return source if crew().size == 1 else _Common(source)
+    return source if workers.size == 1 else _Common(source, workers)
 
 
 class _Common(Stream):
@@ -442,22 +442,22 @@ class _Common(Stream):
     label = "drawn by the first process"
     secure = False
 
-    def __init__(self, source: Stream) -> None:
-        self._source = source
+    def __init__(self, source: Stream, workers: Workers) -> None:
+        self._source, self._workers = source, workers
 
     def begin(self) -> None:
-        if crew().first:
+        if self._workers.first:
             self._source.begin()
 
     def uniform(self, count: int) -> Floats:
-        return sent(count, lambda: self._source.uniform(count))
+        return self._workers.sent(count, lambda: self._source.uniform(count))
 
     def normal(self, count: int) -> Floats:
-        return sent(count, lambda: self._source.normal(count))
+        return self._workers.sent(count, lambda: self._source.normal(count))
 
     def words(self, count: int) -> NDArray[np.uint64]:
         # As doubles on the way, because not every backend sends unsigned words; no bit changes.
-        return sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
+        return self._workers.sent(count, lambda: self._source.words(count).view(np.float64).copy()).view(np.uint64)
 
     def _join(self, total: Floats, noise: Floats, scale: float, slack: float) -> Floats:
-        return sent(total.size, lambda: self._source._join(total, noise, scale, slack))
+        return self._workers.sent(total.size, lambda: self._source._join(total, noise, scale, slack))

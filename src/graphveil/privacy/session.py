@@ -20,6 +20,7 @@ from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import GraphveilError, InvalidInput, Overspent, Unsupported
 from graphveil.nn.clipping import ExampleGradients
 from graphveil.privacy.noise import Stream
+from graphveil.runtime.compute import HERE, Run
 from graphveil.vocabulary import Plan, Query
 
 T = TypeVar("T")
@@ -28,12 +29,16 @@ T = TypeVar("T")
 class Session:
     """One run of one plan: hands out the planned releases, counts them, and refuses any other.
 
-    closed: queries answer with classes of this library alone, which keep their bounds; for methods that are not ours.
+    run: what it is carried out with, for what is made of public data and of what was released; closed: queries answer
+    with classes of this library alone, which keep their bounds; for methods that are not ours.
     """
 
-    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream, closed: bool = False) -> None:
+    def __init__(
+        self, public: Public, sealed: Sealed, plan: Plan, source: Stream, closed: bool = False, run: Run = HERE
+    ) -> None:
         self.public = public
         self.plan = plan
+        self.run = run
         self._sealed = sealed
         self._source = source
         self._closed = closed

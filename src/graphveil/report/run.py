@@ -15,8 +15,9 @@ from graphveil.release.release import Release
 from graphveil.release.statement import power, shares
 from graphveil.report import charts
 from graphveil.report.templates import amount, render, short_epsilon
+from graphveil.runtime.compute import Compute
 from graphveil.runtime.folders import write_file
-from graphveil.runtime.progress import track
+from graphveil.runtime.progress import Progress
 from graphveil.vocabulary import Unit
 
 _TYPICAL = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -137,7 +138,7 @@ def _named(names: Sequence[str], classes: Sequence[Mapping[str, Any]]) -> list[t
     return [(names[place] if place < len(names) else str(place), one) for place, one in enumerate(classes)]
 
 
-def demonstrate(out: Path) -> str:
+def demonstrate(out: Path, *, quiet: bool = False) -> str:
     """Train hearsay at epsilon 2 on the embedded graph beside its baselines; write the release and its page."""
     import graphveil as gv
     from graphveil.release.record import Stopwatch
@@ -148,10 +149,12 @@ def demonstrate(out: Path) -> str:
         ("MLP, no edges", gv.methods.Mlp(), 1.0),
         ("hearsay, private edges", gv.methods.Hearsay(), 2.0),
     ]
-    bars, lines = [], [f"{graph}", ""]
-    for label, method, epsilon in track(runs, "training three models", patience=0):
+    bars, lines, silent = [], [f"{graph}", ""], Compute(quiet=True)
+    for label, method, epsilon in Progress(not quiet).track(runs, "training three models", patience=0):
         with Stopwatch() as watch:
-            release = gv.train(graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0)
+            release = gv.train(
+                graph, method, epsilon=epsilon, delta=1e-5, unit="edge", secure=True, seed=0, compute=silent
+            )
         scores = release.evaluate("test")
         bars.append(Bar.of(label, scores, release.certificate.epsilon))
         spent = amount(release.certificate.epsilon)

@@ -3,23 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 
 from graphveil.checks import quoted
 from graphveil.errors import InvalidInput, Unsupported
-from graphveil.runtime.engine import engine_of, limited_threads, require_engine, using
+from graphveil.runtime.distributed import ALONE, Workers
+from graphveil.runtime.engine import IN_PROCESS, Engine, engine_of, limited_threads, require_engine
+from graphveil.runtime.progress import QUIET, Progress
 
 DEVICES = ("auto", "cpu", "cuda")
 """What a graph and its networks may be computed on."""
 
+_CPU = torch.device("cpu")
+
+_ON_GPU = 1 << 20
+"""Rows at a time on a GPU, which many fill and few do not."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is carried out with, handed to whatever needs it; by default this process, on the CPU, quietly.
+
+    block: rows of nodes that are worked on at a time, None for what a CPU is best at.
+    """
+
+    device: torch.device = _CPU
+    block: int | None = None
+    engine: Engine = IN_PROCESS
+    workers: Workers = ALONE
+    progress: Progress = QUIET
+
+
+HERE = Run()
+"""This process, on the CPU, quietly."""
+
 
 @dataclass(frozen=True)
 class Compute:
-    """The means of a run: given to `train`, `infer`, `release_graph`, `audit` and benchmarks, or `used` around them."""
+    """The means of a run: given to `train`, `infer`, `release_graph`, `audit` and benchmarks."""
 
     device: str | None = None
     """Where tensors are: cpu; cuda; auto, a CUDA GPU where there is one and the method gains by it; None, where the
@@ -30,8 +54,13 @@ class Compute:
     """Threads of torch and numba in this process; None leaves them as they are set. Workers have one each."""
     jobs: int = 1
     """Worker processes of the local engine."""
-    engine: str = "local"
-    """Where independent pieces of work run: local, ray (started here), or ray=ADDRESS of a running cluster."""
+    engine: str | Engine = "local"
+    """Where independent pieces of work run: local, ray (started here), ray=ADDRESS of a running cluster, or an engine.
+    """
+    workers: Workers = ALONE
+    """The processes of `torchrun` that share the training: those that `runtime.distributed.joined` gives."""
+    quiet: bool = False
+    """Whether no progress is shown."""
 
     def __post_init__(self) -> None:
         if self.device is not None and self.device not in DEVICES:
@@ -44,17 +73,21 @@ class Compute:
         require_engine(self.engine)
 
     @contextmanager
-    def used(self) -> Iterator[None]:
-        """Work inside this block runs so."""
-        with using(engine_of(self.engine, self.jobs)), limited_threads(self.threads):
-            token = _current.set(self)
-            try:
-                yield
-            finally:
-                _current.reset(token)
+    def opened(self, where: torch.device = _CPU, gains: bool = True) -> Iterator[Run]:
+        """What a run inside this block is carried out with, its engine started.
+
+        where: the device of the graph; gains: whether the method is any faster on a GPU: others stay on the CPU.
+        """
+        engine, device, progress = engine_of(self.engine, self.jobs), self.place(where, gains), Progress(not self.quiet)
+        if device.type != "cpu" and not gains:
+            progress.note("the method gains nothing on a GPU, and runs on the CPU")
+            device = _CPU
+        block = self.block or (_ON_GPU if device.type != "cpu" else None)
+        with engine.opened(), limited_threads(self.threads):
+            yield Run(device, block, engine, self.workers, progress)
 
     def place(self, where: torch.device, gains: bool) -> torch.device:
-        """The device of a run on a graph that is on `where`; gains: whether the method is any faster on a GPU."""
+        """The device that is asked for, of a run on a graph that is on `where`."""
         if self.device is None:
             asked = where
         elif self.device == "auto":
@@ -65,44 +98,5 @@ class Compute:
         return torch.device("cuda", torch.cuda.current_device()) if asked == torch.device("cuda") else asked
 
 
-_HERE = Compute()
-_current: ContextVar[Compute] = ContextVar("compute", default=_HERE)
-
-
-_ON_GPU = 1 << 20
-"""Rows at a time on a GPU, which many fill and few do not."""
-
-_device: ContextVar[torch.device | None] = ContextVar("device", default=None)
-
-
-@contextmanager
-def on_device(device: torch.device) -> Iterator[None]:
-    """Work inside this block is done on `device`."""
-    token = _device.set(device)
-    try:
-        yield
-    finally:
-        _device.reset(token)
-
-
-def on_gpu() -> bool:
-    """Whether work is done on a GPU here."""
-    device = _device.get()
-    return device is not None and device.type != "cpu"
-
-
-def rows_at_a_time(usual: int) -> int:
-    """How many rows of nodes are worked on at a time here: as was asked for, or `usual` on a processor."""
-    return present().block or (_ON_GPU if on_gpu() else usual)
-
-
-def present() -> Compute:
-    """How work runs here."""
-    return _current.get()
-
-
-@contextmanager
-def using_compute(compute: Compute | None) -> Iterator[None]:
-    """Work inside this block runs as `compute` says, or as it does around it."""
-    with nullcontext() if compute is None else compute.used():
-        yield
+USUAL = Compute()
+"""As it is where nothing is asked for."""

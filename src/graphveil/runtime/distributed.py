@@ -17,7 +17,6 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, TypeVar
@@ -58,16 +57,45 @@ class Workers:
         """The process that draws, counts the budget, prints and saves."""
         return self.rank == 0
 
+    def agreed(self, work: Callable[[], T]) -> T:
+        """What `work()` returns in the first process, which alone runs it."""
+        if self.size == 1:
+            return work()
+        box: list[Any] = [work() if self.first else None]
+        with _answered():
+            dist.broadcast_object_list(box, src=0)
+        found: T = box[0]
+        return found
 
-_ALONE = Workers()
-_crew: ContextVar[Workers] = ContextVar("crew", default=_ALONE)
+    def require_alike(self, describe: Callable[[], str], what: str) -> None:
+        """All processes describe `what` with the same words, or a clear error; alone, nothing is asked."""
+        if self.size == 1:
+            return
+        mine = describe()
+        if self.agreed(lambda: mine) != mine:
+            raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
+
+    def own_share(self, count: int) -> tuple[int, int]:
+        """Which of `count` pieces this process computes: the first, and the one after the last."""
+        return count * self.rank // self.size, count * (self.rank + 1) // self.size
+
+    def sent(self, count: int, work: Callable[[], Floats]) -> Floats:
+        """`work()`, float64 [count], of the first process."""
+        values = work() if self.first else np.empty(count)
+        with _answered():
+            dist.broadcast(torch.from_numpy(values), src=0)
+        return values
+
+
+ALONE = Workers()
+"""This process, which shares its work with no other."""
 
 
 @contextmanager
 def joined() -> Iterator[Workers]:
-    """Share the training inside this block with the other processes of `torchrun`; without it, nothing happens."""
+    """The processes of `torchrun`, to share a training inside this block (`Compute.workers`); else this one alone."""
     if not dist.is_torchelastic_launched() or os.environ["WORLD_SIZE"] == "1":
-        yield _ALONE
+        yield ALONE
         return
     # torchrun ends the others as soon as one is lost: they should say why.
     before = signal.signal(signal.SIGTERM, _stop)
@@ -77,11 +105,9 @@ def joined() -> Iterator[Workers]:
     with _answered():
         # No backend named: gloo carries what lies in memory, nccl what lies on a GPU.
         dist.init_process_group(timeout=_PATIENCE)
-    token = _crew.set(Workers(dist.get_rank(), dist.get_world_size()))
     try:
-        yield _crew.get()
+        yield Workers(dist.get_rank(), dist.get_world_size())
     finally:
-        _crew.reset(token)
         dist.destroy_process_group()
         signal.signal(signal.SIGTERM, before)
 
@@ -91,38 +117,6 @@ def _stay_inside() -> None:
     if os.environ["LOCAL_WORLD_SIZE"] == os.environ["WORLD_SIZE"]:
         for name in {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}:
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-
-
-def agreed(work: Callable[[], T]) -> T:
-    """What `work()` returns in the first process, which alone runs it."""
-    crew = _crew.get()
-    if crew.size == 1:
-        return work()
-    box: list[Any] = [work() if crew.first else None]
-    with _answered():
-        dist.broadcast_object_list(box, src=0)
-    found: T = box[0]
-    return found
-
-
-def require_alike(describe: Callable[[], str], what: str) -> None:
-    """All processes describe `what` with the same words, or a clear error; alone, nothing is asked."""
-    if _crew.get().size == 1:
-        return
-    mine = describe()
-    if agreed(lambda: mine) != mine:
-        raise InvalidInput(f"the processes of this run hold different {what}; start all of them on the same files")
-
-
-def crew() -> Workers:
-    """The processes of this run."""
-    return _crew.get()
-
-
-def own_share(count: int) -> tuple[int, int]:
-    """Which of `count` pieces this process computes: the first, and the one after the last."""
-    here = _crew.get()
-    return count * here.rank // here.size, count * (here.rank + 1) // here.size
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +131,6 @@ class Together:
         with _answered():
             dist.all_reduce(total)
         return total
-
-
-def sent(count: int, work: Callable[[], Floats]) -> Floats:
-    """`work()`, float64 [count], of the first process."""
-    values = work() if _crew.get().first else np.empty(count)
-    with _answered():
-        dist.broadcast(torch.from_numpy(values), src=0)
-    return values
 
 
 @contextmanager

@@ -14,7 +14,6 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from graphveil.errors import InvalidInput, MissingExtra, Unsupported
-from graphveil.runtime.progress import quiet, track
+from graphveil.runtime.progress import QUIET, Progress
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -152,14 +151,22 @@ class Ray(Engine):
             yield
 
 
+IN_PROCESS = Local()
+"""This process alone."""
+
+
 def require_engine(name: object) -> None:
-    """`local`, `ray` (started here), or `ray=ADDRESS` of a running cluster; or a clear error."""
+    """`local`, `ray` (started here), `ray=ADDRESS` of a running cluster, or an `Engine`; or a clear error."""
+    if isinstance(name, Engine):
+        return
     if not isinstance(name, str) or not (name in ("local", "ray") or name.startswith("ray=")):
         raise InvalidInput(f"unknown engine {name!r}; use local, ray, or ray=ADDRESS (e.g. ray=10.0.0.5:6379)")
 
 
-def engine_of(name: str, jobs: int = 1) -> Engine:
+def engine_of(name: str | Engine, jobs: int = 1) -> Engine:
     """The engine of that name: see `require_engine`."""
+    if isinstance(name, Engine):
+        return name
     require_engine(name)
     if name == "local":
         return Local(jobs)
@@ -167,33 +174,13 @@ def engine_of(name: str, jobs: int = 1) -> Engine:
     return Ray(name.partition("=")[2] or None, jobs if jobs > 1 else None)
 
 
-HERE = Local()
-"""This process alone."""
-
-_current: ContextVar[Engine] = ContextVar("engine", default=HERE)
-
-
-@contextmanager
-def using(engine: Engine) -> Iterator[None]:
-    """Work inside this block runs on `engine`."""
-    with engine.opened():
-        token = _current.set(engine)
-        try:
-            yield
-        finally:
-            _current.reset(token)
-
-
-def present_engine() -> Engine:
-    """Where pieces of work run here."""
-    return _current.get()
-
-
-def each(work: Work[S, T, R], shared: S, items: Sequence[T], label: str) -> list[R]:
-    """The results of all items, in their order, from the present engine, with progress."""
+def each(
+    engine: Engine, work: Work[S, T, R], shared: S, items: Sequence[T], label: str, progress: Progress = QUIET
+) -> list[R]:
+    """The results of all items, in their order."""
     results: list[Any] = [None] * len(items)
-    with closing(present_engine().stream(work, shared, items)) as stream:
-        for _ in track(range(len(items)), label):
+    with closing(engine.stream(work, shared, items)) as stream:
+        for _ in progress.track(range(len(items)), label):
             place, result = next(stream)
             results[place] = result
     return results
@@ -219,7 +206,7 @@ def limited_threads(count: int | None) -> Iterator[None]:
 
 
 def _piece(work: Work[S, T, R], shared: S, place: int, item: T) -> tuple[int, R]:
-    with one_thread(), quiet():
+    with one_thread():
         return place, work(shared, item)
 
 
@@ -340,13 +327,13 @@ def _grouped(ray: Any, work: GroupBy) -> Iterator[Columns]:
     held, empty = ray.put(work), _empty(work)
 
     def spread(table: Any) -> Columns:
-        with one_thread(), quiet():
+        with one_thread():
             made = ray.get(held).spread(table)
         return {**made, GROUP: made[GROUP].astype(np.int32), _REAL: np.ones(len(made[GROUP]), np.bool_)}
 
     def gather(rows: Columns) -> Columns:
         group, real = int(rows[GROUP][0]), rows[_REAL]
-        with one_thread(), quiet():
+        with one_thread():
             found: Columns = ray.get(held).gather(group, {name: rows[name][real] for name in empty if name != GROUP})
         return found
 

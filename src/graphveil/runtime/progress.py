@@ -6,8 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import timedelta
 from typing import TypeVar
 
@@ -19,38 +17,35 @@ PATIENCE = 2.0
 INTERVAL = 30.0
 """Seconds between two lines of a log."""
 
-_busy: ContextVar[bool] = ContextVar("busy", default=False)
+
+class Progress:
+    """Shows how far work is, on stderr; of work inside work only the outermost is shown."""
+
+    def __init__(self, shown: bool = True) -> None:
+        self._shown = shown
+
+    def track(self, items: Sequence[T], label: str, patience: float = PATIENCE, rows: int = 0) -> Iterator[T]:
+        """Yield `items`; a bar on a terminal after `patience` seconds, elsewhere a line every `INTERVAL` seconds.
+
+        rows: that every item reads, for a line that tells how many a second are read.
+        """
+        if not self._shown:
+            yield from items
+            return
+        self._shown = False
+        try:
+            yield from _shown(items, label, patience) if _watched() else _logged(items, label, rows)
+        finally:
+            self._shown = True
+
+    def note(self, text: str) -> None:
+        """A line about the work to come, on stderr, unless it is to be quiet."""
+        if self._shown:
+            print(text, file=sys.stderr, flush=True)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """No progress is shown inside this block."""
-    token = _busy.set(True)
-    try:
-        yield
-    finally:
-        _busy.reset(token)
-
-
-def track(items: Sequence[T], label: str, patience: float = PATIENCE, rows: int = 0) -> Iterator[T]:
-    """Yield `items`; show a bar on a terminal after `patience` seconds, and elsewhere a line every `INTERVAL` seconds.
-
-    Only the outermost is shown. rows: that every item reads, for a line that tells how many a second are read.
-    """
-    if _busy.get():
-        yield from items
-        return
-    _busy.set(True)
-    try:
-        yield from _shown(items, label, patience) if _watched() else _logged(items, label, rows)
-    finally:
-        _busy.set(False)
-
-
-def note(text: str) -> None:
-    """A line about the work to come, on stderr, unless it is to be quiet."""
-    if not _busy.get():
-        print(text, file=sys.stderr, flush=True)
+QUIET = Progress(shown=False)
+"""Shows nothing."""
 
 
 def _watched() -> bool:

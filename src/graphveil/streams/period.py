@@ -19,6 +19,7 @@ from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess
 from graphveil.mechanisms.geometric_count import Marks, Tally, ends
 from graphveil.privacy.noise import Stream
 from graphveil.privacy.session import Session
+from graphveil.runtime.compute import HERE, Run
 from graphveil.streams.journal import Evidence, Journal, StreamTerms
 from graphveil.vocabulary import Plan, Query, SealedGraph
 
@@ -75,8 +76,10 @@ class Period:
 class PeriodSession(Session):
     """A session whose counts are those of one period."""
 
-    def __init__(self, public: Public, sealed: Sealed, plan: Plan, source: Stream, period: Period) -> None:
-        super().__init__(public, sealed, plan, source)
+    def __init__(
+        self, public: Public, sealed: Sealed, plan: Plan, source: Stream, period: Period, run: Run = HERE
+    ) -> None:
+        super().__init__(public, sealed, plan, source, run=run)
         self._period = period
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:  # noqa: ARG002

@@ -21,10 +21,8 @@ from graphveil.methods.described import rebuild_method
 from graphveil.methods.method import METHODS, Method
 from graphveil.planning import Terms, planned
 from graphveil.release.audit_result import AuditResult
-from graphveil.runtime.compute import Compute, using_compute
-from graphveil.runtime.engine import present_engine
+from graphveil.runtime.compute import Compute
 from graphveil.runtime.folders import write_whole
-from graphveil.runtime.progress import track
 from graphveil_lab.bench.revisions import made_by
 from graphveil_lab.bench.runner import methods_of
 from graphveil_lab.bench.spec import BenchTask, Claimed, Model, Spec, digest
@@ -98,8 +96,8 @@ def run(spec: Spec, *, out: Path, compute: Compute | None = None, runs: int = RU
     }
     pending = [claim for claim in wanted if claim.key() not in done]
     shared = runs, methods_of(pending)
-    with using_compute(compute), closing(present_engine().stream(_attack, shared, pending)) as stream:
-        for _ in track(range(len(pending)), f"{spec.title}: audits"):
+    with (compute or Compute()).opened() as run_on, closing(run_on.engine.stream(_attack, shared, pending)) as stream:
+        for _ in run_on.progress.track(range(len(pending)), f"{spec.title}: audits"):
             _, audit = next(stream)
             done[audit.claim.key()] = audit
             write_whole(folder / f"{audit.claim.key()}.json", audit.model_dump(mode="json"))

@@ -8,7 +8,8 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, nullcontext
+from contextlib import closing
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,9 @@ from graphveil.methods.method import METHODS, Method
 from graphveil.release.record import forget_peak, peak_mb, versions
 from graphveil.release.release import Release
 from graphveil.run import infer, train
-from graphveil.runtime.compute import Compute, using_compute
-from graphveil.runtime.engine import present_engine
+from graphveil.runtime.compute import USUAL, Compute
 from graphveil.runtime.folders import write_whole
-from graphveil.runtime.progress import note, quiet, track
+from graphveil.runtime.progress import Progress
 from graphveil_lab.bench.own_tables import OwnTables
 from graphveil_lab.bench.record import Elsewhere, Record, Result, quality_of, result_of
 from graphveil_lab.bench.revisions import made_by
@@ -60,11 +60,13 @@ def run_many(
     total = len({key for tasks in listed for key in tasks})
     label = specs[0].title if len(specs) == 1 else f"{len(specs)} experiments"
     records = {key: record for known in held for key, record in known.items()}
-    with nullcontext() if progress else quiet():
-        note(f"{label}: {total:,} tasks, {total - len(pending):,} done before, {len(pending):,} to run")
-        order = sorted(pending.values(), key=lambda task: (task.dataset, task.seed))
-        for record in _stream(order, out, compute, label):
-            records[record.task.key()] = record
+    means = compute or Compute()
+    means = means if progress else replace(means, quiet=True)
+    done = total - len(pending)
+    Progress(not means.quiet).note(f"{label}: {total:,} tasks, {done:,} done before, {len(pending):,} to run")
+    order = sorted(pending.values(), key=lambda task: (task.dataset, task.seed))
+    for record in _stream(order, out, means, label):
+        records[record.task.key()] = record
     return [[records[key] for key in tasks] for tasks in listed]
 
 
@@ -79,9 +81,10 @@ def run_tasks(tasks: Sequence[BenchTask], *, out: Path, compute: Compute | None 
 
 def _stream(pending: Sequence[BenchTask], out: Path, compute: Compute | None, label: str) -> Iterator[Record]:
     """The records of all tasks, as they get done."""
-    shared = out, methods_of(pending)
-    with using_compute(compute), closing(present_engine().stream(_finish, shared, pending)) as done:
-        for _ in track(range(len(pending)), label):
+    means = compute or Compute()
+    shared = out, methods_of(pending), Compute(means.device, means.block, quiet=True)
+    with means.opened() as run, closing(run.engine.stream(_finish, shared, pending)) as done:
+        for _ in run.progress.track(range(len(pending)), label):
             try:
                 _, record = next(done)
             except BrokenProcessPool:
@@ -139,11 +142,11 @@ def _read(out: Path, task: BenchTask) -> Record | None:
     return record if same else None
 
 
-def _finish(shared: tuple[Path, tuple[type[Method], ...]], task: BenchTask) -> Record:
+def _finish(shared: tuple[Path, tuple[type[Method], ...], Compute], task: BenchTask) -> Record:
     """Do one task and write its record; the worker writes, so that losing the parent loses nothing."""
-    out, _ = shared
+    out, _, compute = shared
     forget_peak()
-    result, failure, seconds = attempt(task)
+    result, failure, seconds = attempt(task, compute)
     record = Record(
         schema_version=SCHEMA,
         task=task,
@@ -168,16 +171,16 @@ def _write(out: Path, record: Record) -> None:
     write_whole(_place(out, record.task), record.model_dump(mode="json"), private=True)
 
 
-def attempt(task: BenchTask) -> tuple[Result | None, str, float]:
+def attempt(task: BenchTask, compute: Compute = USUAL) -> tuple[Result | None, str, float]:
     """The result or the reason of the failure, and the seconds it took."""
     start = time.perf_counter()
     try:
         graph = _graph(task.dataset, task.tables.get(task.dataset), task.split, task.seed)
         start = time.perf_counter()
-        release = _train(graph, task)
+        release = _train(graph, task, compute)
         seconds = time.perf_counter() - start
         elsewhere = {
-            name: _elsewhere(release, _other_graph(name, task.tables.get(name)), task) for name in task.test_on
+            name: _elsewhere(release, _other_graph(name, task.tables.get(name)), task, compute) for name in task.test_on
         }
         return result_of(release, graph, elsewhere), "", seconds
     except Exception as error:  # Whatever it is, it must not cost the other tasks.
@@ -193,7 +196,7 @@ def _said(error: Exception) -> str:
     return f"{said} ({Path(last.filename).name}, line {last.lineno})"
 
 
-def _train(graph: Graph, task: BenchTask) -> Release:
+def _train(graph: Graph, task: BenchTask, compute: Compute) -> Release:
     kind = METHODS.written(task.method).__name__
     return train(
         graph,
@@ -203,13 +206,15 @@ def _train(graph: Graph, task: BenchTask) -> Release:
         unit=task.unit,
         reading=task.reading,
         seed=task.seed,
+        compute=compute,
     )
 
 
-def _elsewhere(release: Release, graph: Graph, task: BenchTask) -> Elsewhere:
+def _elsewhere(release: Release, graph: Graph, task: BenchTask, compute: Compute) -> Elsewhere:
     """All labelled nodes of another graph. What reads more of it than a node's own features spends its budget."""
     if release.method.reads.stored:
-        there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed_for(graph, task))
+        seed = seed_for(graph, task)
+        there = infer(release, graph, epsilon=task.epsilon, delta=task.delta, seed=seed, compute=compute)
         spent, sound = there.certificate.epsilon, there.certificate.sound_epsilon
         predicted, chances = there.predict(), there.predict_proba()
     else:

@@ -10,7 +10,7 @@ import typer
 
 from graphveil.cli.hyperparameters import import_methods
 from graphveil.cli.options import App, AsJson, OneJobOptions, OwnMethods, Quiet, grouped
-from graphveil.cli.output import print_json, print_rows, progress, require_files, resumable, say
+from graphveil.cli.output import print_json, print_rows, require_files, resumable, say
 
 app = App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
 
@@ -60,12 +60,12 @@ def bench_run(
     # As given: --datasets may leave one of several, and the folder stays a folder.
     several = len(set(specs)) > 1 or "all" in specs
     files = {name: results / f"{name}.json" if several and results is not None else results for name in wanted}
-    compute = workers.compute()
+    compute = workers.compute(quiet)
     for name, file in files.items():
         require_files(None, file)
         if (quick or datasets is not None) and not merge and file is not None and file.exists():
             table.require_no_loss(wanted[name], file, quick)
-    with resumable(out), progress(quiet):
+    with resumable(out):
         found = runner.run_many(list(wanted.values()), out=out, compute=compute, quick=quick)
     tables = {}
     for (name, spec), records in zip(wanted.items(), found, strict=True):
@@ -121,10 +121,10 @@ def bench_audit(
     from graphveil_lab.bench.spec import load
 
     import_methods(own)
-    wanted, compute = load(spec), workers.compute()
+    wanted, compute = load(spec), workers.compute(quiet)
     if results is not None:
         kept.load(results)  # before an hour of runs, whose end it would spoil
-    with resumable(out), progress(quiet):
+    with resumable(out):
         found = audits.run(wanted, out=out, compute=compute, runs=runs)
     if results is not None:
         table.write_findings(audits.by_claim(found), results, wanted)

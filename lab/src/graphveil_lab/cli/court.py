@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from graphveil.cli.options import App, OneJobOptions, Quiet, grouped
-from graphveil.cli.output import print_table, progress, require_files, say
+from graphveil.cli.output import print_table, require_files, say
 
 app = App()
 
@@ -34,8 +34,7 @@ def court(
     from graphveil_lab.report.page import court_page
 
     require_files(None, html, json_file)
-    with progress(quiet), workers.compute().used():
-        held = hold(seed, quick, only)
+    held = hold(seed, quick, only, workers.compute(quiet))
     if html is not None:
         write_file(html, court_page(held).encode())
     if json_file is not None:

@@ -18,6 +18,7 @@ from graphveil.checks import quoted, require_cost, require_printable, require_se
 from graphveil.codec import rounded
 from graphveil.errors import InvalidInput
 from graphveil.release.audit_result import AuditResult
+from graphveil.runtime.compute import Compute
 from graphveil.runtime.engine import each
 from graphveil_lab.court.case import Case, Verdict
 from graphveil_lab.court.sound_cases import upheld
@@ -136,8 +137,8 @@ def cases() -> list[Case]:
     return [*false, *upheld(), Lifetime()]
 
 
-def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
-    """Hear all cases, or those whose names are or begin with one of `only` ("gap,drw-features"), on the present engine.
+def hold(seed: int = 0, quick: bool = False, only: str | None = None, compute: Compute | None = None) -> Court:
+    """Hear all cases, or those whose names are or begin with one of `only` ("gap,drw-features").
 
     The same for any number of workers; what a case says does not depend on which others are heard.
     """
@@ -145,7 +146,8 @@ def hold(seed: int = 0, quick: bool = False, only: str | None = None) -> Court:
     known = cases()
     confidence = 1 - ERROR / len(known)
     chosen = called(only, [case for case in known if case.quick or not quick])
-    rulings = each(_heard, (seed, quick, confidence), chosen, "cases")
+    with (compute or Compute()).opened() as run:
+        rulings = each(run.engine, _heard, (seed, quick, confidence), chosen, "cases", run.progress)
     return Court(seed, quick, confidence, tuple(rulings))
 
 

@@ -23,6 +23,8 @@ class FeaturesAlone(Floor):
 
     def guesses(self, scene: AttackContext) -> Floats:
         own = induced(scene.graph, Split(scene.spare, how="spare nodes"), scene.graph.name)
-        model = train(own, Mlp(hidden=64, epochs=100), noise=0.0, unit=Unit.EDGE, seed=scene.seed)
+        model = train(
+            own, Mlp(hidden=64, epochs=100), noise=0.0, unit=Unit.EDGE, seed=scene.seed, compute=scene.target.compute
+        )
         rows = torch.from_numpy(scene.scored)
         return confidence(answers(model, scene.graph, scene.seed)[rows], scene.graph.y[rows])

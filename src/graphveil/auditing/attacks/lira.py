@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from graphveil.auditing.game import Target
 from graphveil.checks import require_whole
 from graphveil.data.arcs import Ids
 from graphveil.errors import InvalidInput
+from graphveil.runtime.compute import Compute
 from graphveil.runtime.engine import each
 from graphveil.vocabulary import Floats
 
@@ -40,7 +41,10 @@ class Lira(NodeInference):
             (np.sort(np.concatenate([known, scene.scored[half]])), scene.seed + 1 + place)
             for place, half in enumerate(drawn)
         ]
-        said = np.stack(each(_shadow, (scene.settled(), scene.scored), items, "shadow models"))
+        target = scene.settled()
+        with target.compute.opened() as run:
+            shared = replace(target, compute=Compute(quiet=True)), scene.scored
+            said = np.stack(each(run.engine, _shadow, shared, items, "shadow models", run.progress))
         rows = torch.from_numpy(scene.scored)
         return likelihood_ratio(confidence(scene.posteriors[rows], scene.graph.y[rows]), said, drawn)
 

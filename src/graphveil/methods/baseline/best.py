@@ -146,7 +146,7 @@ class _Turn(Session):
         mark = _own(place, "")
         steps = [replace(step, name=step.name[len(mark) :]) for step in whole.plan.steps if step.name.startswith(mark)]
         self.public, self.plan = whole.public, Plan(whole.plan.adjacency, whole.plan.reading, tuple(steps))
-        self._whole, self._place = whole, place
+        self.run, self._whole, self._place = whole.run, whole, place
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         asked = partial(_asked_by, query=query, owner=_own(self._place, ""))

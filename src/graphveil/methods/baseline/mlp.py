@@ -42,9 +42,9 @@ class Mlp(Network):
     def fit(self, session: Session) -> State:
         x, y, public = expose(session, "x"), expose(session, "y"), session.public
         scaling = Scaling.fit(x, self.scale)
-        net = self._net(public.num_features, public.num_classes)
+        net = self._net(public.num_features, public.num_classes).to(x.device)
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, patience=20, class_weight=self.class_weight)
-        fit_rows(net, scaling(x), y, public.train, public.val, recipe)
+        fit_rows(net, scaling(x), y, public.train, public.val, recipe, session.run.progress)
         return {**with_prefix("net.", net.state_dict()), **scaling.state()}
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:  # noqa: ARG002
@@ -54,7 +54,8 @@ class Mlp(Network):
 
     def scorer(self, state: State) -> ScaledScorer:
         classes, features = state[f"net.layers.{self.layers - 1}.bias"].shape[0], len(state["scaling.shift"])
-        net = restore(self._net(features, classes), state, "net.")
+        shift = state["scaling.shift"]
+        net = restore(self._net(features, classes).to(shift.device), state, "net.")
         return ScaledScorer(net, Scaling.restore(state, self.scale))
 
     def _net(self, width: int, classes: int) -> Perceptron:

@@ -167,7 +167,7 @@ class Eclipse(ReleasedGraph):
             left, right = released[: public.num_nodes] * released[-1], released[public.num_nodes : -1]
         else:
             x = Scaling.fit(public.features(), self.scale)(public.features())
-            rows = fitted(x, public, Basis(self.basis), self.rank, self.scale).rows(x)
+            rows = fitted(x, public, Basis(self.basis), self.rank, self.scale, session.run).rows(x)
             edges = float(session.release("count", partial(_edge_count, undirected=undirected)))
             left, right = rows.double() @ self._released(session, rows), rows.double()
         pairs = largest_pairs(left, right, math.floor(edges), undirected)
@@ -187,12 +187,12 @@ class Eclipse(ReleasedGraph):
         public = session.public
         scaling = Scaling.fit(public.features(), self.scale)
         x, y = scaling(public.features()), public.labels()
-        basis = fitted(x, public, Basis(self.basis), self.rank, self.scale)
+        basis = fitted(x, public, Basis(self.basis), self.rank, self.scale, session.run)
         inputs = self._inputs(session, x, basis.rows(x))
         recipe = Recipe(self.epochs, self.learning_rate, self.weight_decay, 20, self.class_weight)
         nets = self._nets(inputs, public.num_classes)
         for name, net in nets.items():
-            fit_rows(net, inputs[name], y, public.train, public.val, recipe)
+            fit_rows(net, inputs[name], y, public.train, public.val, recipe, session.run.progress)
         words = _words(nets, inputs)
         mix = _best_mix(words, y, public.val)
         weights = {

@@ -81,10 +81,10 @@ class Gap(EdgeMethod):
         rows = unit_rows(x)
         return rows, rows
 
-    def _pretrained(self, public: Public) -> tuple[nn.Module, Scaling]:
+    def _pretrained(self, session: Session) -> tuple[nn.Module, Scaling]:
         if self.hidden:
-            return super()._pretrained(public)
-        return nn.Identity(), Scaling.fit(public.features(), self.scale)
+            return super()._pretrained(session)
+        return nn.Identity(), Scaling.fit(session.public.features(), self.scale, session.run.block)
 
     def _encoder(self, features: int, classes: int) -> nn.Module:
         if not self.hidden:

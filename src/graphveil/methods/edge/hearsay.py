@@ -149,13 +149,13 @@ class Hearsay(Method):
         act = FlippedEdges(1 / noise if noise > 0 else math.inf, adjacency.undirected)
         return Plan(adjacency, reading, (Step("pairs", act, act.curve(1), 1, why=_WHY),))
 
-    def room(self, public: Public) -> MemoryEstimate:
+    def room(self, public: Public, block: int | None = None) -> MemoryEstimate:
         """Beliefs and scores, and counts as whole numbers and as floats: 20 bytes for every node and class.
 
         Of a block features, as they are, scaled and on the way, and what all perceptrons make of them.
         """
         a_row = 4 * (3 * public.num_features + self.hidden + 2 * self.folds * public.num_classes)
-        return at_a_time(public.num_nodes, a_row, 20 * public.num_nodes * public.num_classes)
+        return at_a_time(public.num_nodes, a_row, 20 * public.num_nodes * public.num_classes, block)
 
     def counts_in_parts(self) -> bool:
         return self.channel != Channel.PAIRS
@@ -164,40 +164,42 @@ class Hearsay(Method):
         return self.channel == Channel.COUNTS and self.hops == 1
 
     def fit(self, session: Session) -> State:
-        public = session.public
-        scaling = Scaling.fit(public.feature_rows(), self.scale)
-        x = held(scaling.rows(public.feature_rows()))
-        folds = cross_fitted(x, public, self.scale, self.folds, self.hidden, self.class_weight)
-        train, weights, beliefs = public.train.nonzero().ravel(), dict(folds.state()), folds.log_beliefs(x)
+        public, run = session.public, session.run
+        scaling = Scaling.fit(public.feature_rows(), self.scale, run.block)
+        x = held(scaling.rows(public.feature_rows()), run)
+        folds = cross_fitted(x, public, self.scale, self.folds, self.hidden, self.class_weight, run)
+        train, weights = public.train.nonzero().ravel(), dict(folds.state())
+        beliefs = folds.log_beliefs(x, run.block)
         groups = self._groups(session, beliefs)
 
         def trained(hop: int, inputs: HStack) -> nn.Module:
             few = self._chosen_head() and len(train) < _FEW * inputs.shape[1]
             head = _by_class(inputs, public.num_classes) if few else self._head(inputs.shape[1], public.num_classes)
-            decay = 0.1 if few else 1e-4
+            head, decay = head.to(run.device), 0.1 if few else 1e-4
             sweeps = Sweeps(15, learning_rate=1e-2, weight_decay=decay, class_weight=self.class_weight)
-            fit_in_batches(head, held(inputs), public.labels(), train, sweeps)
+            fit_in_batches(head, held(inputs, run), public.labels(), train, sweeps, run.progress)
             weights.update(with_prefix(f"head.{hop}.", head.state_dict()))
             return head
 
         streamed = isinstance(session, PeriodSession)
         logits = self._listened(session, beliefs, groups, streamed, trained)
         if groups > 1:
-            weights["groups"] = torch.tensor(groups)
+            weights["groups"] = torch.tensor(groups, device=run.device)
         if streamed:
-            weights["streamed"] = torch.tensor(1)
+            weights["streamed"] = torch.tensor(1, device=run.device)
         return {**weights, **scaling.state(), "logits": logits}
 
     def serve(self, session: Session, state: State) -> State:
-        public = session.public
-        x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()))
+        public, run = session.public, session.run
+        x = held(Scaling.restore(state, self.scale).rows(public.feature_rows()), run)
 
         def known(hop: int, inputs: HStack) -> nn.Module:
             few, classes = f"head.{hop}.shares" in state and self._chosen_head(), public.num_classes
             head = _by_class(inputs, classes) if few else self._head(inputs.shape[1], classes)
-            return restore(head, state, f"head.{hop}.")
+            return restore(head.to(run.device), state, f"head.{hop}.")
 
-        beliefs, groups = Folds.restore(state, public).log_beliefs(x), int(state.get("groups", torch.tensor(1)))
+        beliefs = Folds.restore(state, public).log_beliefs(x, run.block)
+        groups = int(state["groups"]) if "groups" in state else 1
         return {**state, "logits": self._listened(session, beliefs, groups, "streamed" in state, known)}
 
     def _groups(self, session: Session, beliefs: Tensor) -> int:
@@ -217,33 +219,37 @@ class Hearsay(Method):
 
         streamed: the head is that of a growing graph, and reads how much noise a row carries.
         """
-        classes, hear = beliefs.shape[1], self._channel(session, groups, streamed)
-        inputs = HStack((alike(RowMap(beliefs, centred, classes)),))
+        classes, hear, block = beliefs.shape[1], self._channel(session, groups, streamed), session.run.block
+        inputs = HStack((alike(RowMap(beliefs, centred, classes), block),))
         for hop in range(self.hops):
             inputs = HStack((*inputs.parts, *hear(beliefs)))
-            beliefs = _log_posteriors(head(hop, inputs), inputs)
+            beliefs = _log_posteriors(head(hop, inputs), inputs, block)
         return beliefs
 
     def _channel(self, session: Session, groups: int, streamed: bool) -> Callable[[Tensor], tuple[Rows, ...]]:
         """From what is believed of every node, log posteriors [n, c], to what it hears: matrices side by side."""
         if self.channel == Channel.COUNTS:
             return partial(_evidence, session) if streamed else partial(_counted, session, groups)
-        told = partial(told_by, session.public)
+        told, block = partial(told_by, session.public), session.run.block
         if self.channel == Channel.SUMS:
-            return lambda beliefs: (alike(session.release("hop", partial(heard_rows, rows=self.said(told(beliefs))))),)
+
+            def summed(beliefs: Tensor) -> tuple[Rows, ...]:
+                return (alike(session.release("hop", partial(heard_rows, rows=self.said(told(beliefs)))), block),)
+
+            return summed
         act, nodes = session.plan.act("pairs", FlippedEdges), session.public.num_nodes
         pairs = int(row_starts(nodes, act.undirected)[-1])
         arcs = _MEAN_DEGREE * nodes / (2 if act.undirected else 1)
         answers = session.release("pairs", partial(asked, share=act.share(pairs, 0.0, arcs)))
         graph = graph_of(answers, nodes, act.undirected)
-        return lambda beliefs: (alike(neighbour_sum(graph, self.said(told(beliefs))).float()),)
+        return lambda beliefs: (alike(neighbour_sum(graph, self.said(told(beliefs))).float(), block),)
 
     def said(self, beliefs: Tensor) -> Tensor:
         """M of sums and pairs: what nodes tell, [n, c + 1], rows no longer than 1; beliefs: [n, c], in the simplex."""
         nodes, classes = beliefs.shape
         # A single class tells nothing, whatever its length.
         stretch = ((1 - self.degree) / (1 - 1 / max(classes, 2))) ** 0.5
-        counts = torch.full((nodes, 1), self.degree**0.5)
+        counts = beliefs.new_full((nodes, 1), self.degree**0.5)
         return torch.cat([stretch * (beliefs - 1 / classes), counts], dim=1)
 
     def _chosen_head(self) -> bool:
@@ -269,9 +275,9 @@ def _by_class(inputs: HStack, classes: int) -> ByClass:
     return ByClass(sum(widths), classes, starts)
 
 
-def _log_posteriors(head: nn.Module, inputs: Rows) -> Tensor:
+def _log_posteriors(head: nn.Module, inputs: Rows, block: int | None) -> Tensor:
     """What a trained head makes of rows [n, k], [n, c]."""
-    return in_blocks(inputs.shape[0], lambda part: predicted(head, inputs[part]).log_softmax(dim=1))
+    return in_blocks(inputs.shape[0], lambda part: predicted(head, inputs[part]).log_softmax(dim=1), block)
 
 
 def told_by(public: Public, beliefs: Tensor, part: slice = slice(None)) -> Tensor:
@@ -289,8 +295,8 @@ def _evidence(session: Session, beliefs: Tensor) -> tuple[Rows, ...]:
 
     A row that was refreshed r times carries noise of r times the variance. On another graph (`serve`) r is 1.
     """
-    nodes, classes = beliefs.shape
-    said = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1))
+    (nodes, classes), block = beliefs.shape, session.run.block
+    said = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1), block)
     if isinstance(session, PeriodSession):
         told = session.count("hop", said, classes)
     else:
@@ -299,9 +305,9 @@ def _evidence(session: Session, beliefs: Tensor) -> tuple[Rows, ...]:
     roots, scale = told.refreshes[:, None].float().sqrt(), session.plan.act("hop", Tally).scale
     rows = torch.cat([told.counts.float(), scale * roots], dim=1)
     return (
-        alike(RowMap(rows, lambda some: centred(some[:, :-1]), classes)),
-        alike(RowMap(rows, lambda some: some[:, :-1].sum(dim=1, keepdim=True), 1)),
-        alike(RowMap(rows, lambda some: centred(logs_of(some[:, :-1], some[:, -1:])), classes)),
+        alike(RowMap(rows, lambda some: centred(some[:, :-1]), classes), block),
+        alike(RowMap(rows, lambda some: some[:, :-1].sum(dim=1, keepdim=True), 1), block),
+        alike(RowMap(rows, lambda some: centred(logs_of(some[:, :-1], some[:, -1:])), classes), block),
         roots,
     )
 
@@ -311,17 +317,17 @@ def _counted(session: Session, groups: int, beliefs: Tensor) -> tuple[Rows, ...]
 
     With groups > 1 a node says its class and its id modulo groups, and labels of alike nodes are heard, [n, c] more.
     """
-    nodes, classes = beliefs.shape
-    named = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1))
-    said = named * groups + torch.arange(nodes) % groups
+    (nodes, classes), block = beliefs.shape, session.run.block
+    named = in_blocks(nodes, lambda part: told_by(session.public, beliefs, part).argmax(dim=1), block)
+    said = named * groups + torch.arange(nodes, device=named.device) % groups
     query = partial(cluster_degrees, clusters=said, count=classes * groups)
     parts = session.release("hop", query).reshape(nodes, classes, groups).float()
     scale, counts = session.plan.act("hop", Tally).scale, parts.sum(dim=2) if groups > 1 else parts[:, :, 0]
     spread = scale * math.sqrt(groups)
     heard = [
-        alike(RowMap(counts, centred, classes)),
-        alike(RowMap(counts, lambda some: some.sum(dim=1, keepdim=True), 1)),
-        alike(RowMap(counts, lambda some: centred(logs_of(some, spread)), classes)),
+        alike(RowMap(counts, centred, classes), block),
+        alike(RowMap(counts, lambda some: some.sum(dim=1, keepdim=True), 1), block),
+        alike(RowMap(counts, lambda some: centred(logs_of(some, spread)), classes), block),
     ]
     if groups > 1:
         rows, public = torch.log(1 + scale + parts.clamp(min=0)).flatten(1), session.public

@@ -55,12 +55,12 @@ class LpgNet(EncoderMethod):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        encoder, scaling = self._pretrained(public)
+        encoder, scaling = self._pretrained(session)
         networks: dict[str, Tensor] = {}
 
         def trained(level: int, inputs: Tensor) -> nn.Module:
-            network = self._network(level, public.num_classes)
-            self._fit_head(network, inputs, public)
+            network = self._network(level, public.num_classes).to(inputs.device)
+            self._fit_head(network, inputs, session)
             networks.update(with_prefix(f"level {level}.", network.state_dict()))
             return network
 
@@ -69,10 +69,10 @@ class LpgNet(EncoderMethod):
 
     def serve(self, session: Session, state: State) -> State:
         features, classes = session.public.num_features, session.public.num_classes
-        encoder = restore(self._encoder(features, classes), state, "encoder.")
+        encoder = restore(self._encoder(features, classes).to(session.public.train.device), state, "encoder.")
 
-        def known(level: int, inputs: Tensor) -> nn.Module:  # noqa: ARG001
-            return restore(self._network(level, classes), state, f"level {level}.")
+        def known(level: int, inputs: Tensor) -> nn.Module:
+            return restore(self._network(level, classes).to(inputs.device), state, f"level {level}.")
 
         return {**state, "logits": self._stacked(session, encoder, Scaling.restore(state, self.scale), known)}
 

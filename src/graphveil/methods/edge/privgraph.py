@@ -116,11 +116,13 @@ class PrivGraph(ReleasedGraph):
         if self.communities == Communities.LOUVAIN:
             return self._drawn(session, self._found(session))
         public = session.public
-        return self._drawn(session, self._told(public, self._folds(public), Scaling.fit(public.features(), self.scale)))
+        return self._drawn(
+            session, self._told(public, self._folds(session), Scaling.fit(public.features(), self.scale))
+        )
 
     def fit(self, session: Session) -> State:
         state = super().fit(session)
-        folds = self._folds(session.public).state() if self.communities == Communities.PUBLIC else {}
+        folds = self._folds(session).state() if self.communities == Communities.PUBLIC else {}
         return {**state, **folds}
 
     def serve(self, session: Session, state: State) -> State:
@@ -133,9 +135,10 @@ class PrivGraph(ReleasedGraph):
         with torch.no_grad():
             return {**state, "logits": self.forward(stack, scaling(public.features()), arcs)()}
 
-    def _folds(self, public: Public) -> Folds:
+    def _folds(self, session: Session) -> Folds:
         """Perceptrons on public features and labels, made once for all runs on this graph."""
-        return cross_fitted(Scaling.fit(public.features(), self.scale)(public.features()), public, self.scale)
+        x = session.public.features()
+        return cross_fitted(Scaling.fit(x, self.scale)(x), session.public, self.scale, run=session.run)
 
     def _told(self, public: Public, folds: Folds, scaling: Scaling) -> FirstCommunities:
         """One community per class, in which the perceptrons that never saw a node's label put it."""

@@ -57,12 +57,12 @@ class ProGap(EncoderMethod):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        encoder, scaling = self._pretrained(public)
+        encoder, scaling = self._pretrained(session)
         networks: dict[str, Tensor] = {}
 
         def trained(stage: int, inputs: Tensor) -> Jumping:
-            network = self._network(stage, public.num_classes)
-            self._fit_head(network, inputs, public)
+            network = self._network(stage, public.num_classes).to(inputs.device)
+            self._fit_head(network, inputs, session)
             networks.update(with_prefix(f"stage {stage}.", network.state_dict()))
             return network
 
@@ -71,10 +71,10 @@ class ProGap(EncoderMethod):
 
     def serve(self, session: Session, state: State) -> State:
         features, classes = session.public.num_features, session.public.num_classes
-        encoder = restore(self._encoder(features, classes), state, "encoder.")
+        encoder = restore(self._encoder(features, classes).to(session.public.train.device), state, "encoder.")
 
-        def known(stage: int, inputs: Tensor) -> Jumping:  # noqa: ARG001
-            network = self._network(stage, classes)
+        def known(stage: int, inputs: Tensor) -> Jumping:
+            network = self._network(stage, classes).to(inputs.device)
             restore(network, state, f"stage {stage}.")
             return network
 

@@ -20,6 +20,7 @@ from graphveil.nn.features import Scaling
 from graphveil.nn.fit import Sweeps, fit_in_batches
 from graphveil.nn.mlp import Perceptron, predicted
 from graphveil.privacy.session import Session
+from graphveil.runtime.progress import QUIET, Progress
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 
@@ -61,7 +62,8 @@ class Lp2st(Network):
         epsilon = session.plan.act("answers", StagedResponse).epsilon
         candidates = partial(self._candidates, x[places], public.num_classes, epsilon, torch.initial_seed())
         said = session.release("answers", partial(_asked, stage=stage, candidates=candidates))[:, 0]
-        return {"logits": predicted(self._learnt(x[places], said, public.num_classes), x)}
+        net = self._learnt(x[places], said, public.num_classes, session.run.progress)
+        return {"logits": predicted(net, x)}
 
     def _rows(self, public: Public) -> Tensor:
         """What the network reads of every node, float32 [n, d]."""
@@ -77,13 +79,13 @@ class Lp2st(Network):
             torch.manual_seed(seed)
             return likely_right(predicted(self._learnt(x, said, classes), x).softmax(dim=1), epsilon)
 
-    def _learnt(self, x: Tensor, said: Tensor, classes: int) -> Perceptron:
+    def _learnt(self, x: Tensor, said: Tensor, classes: int, progress: Progress = QUIET) -> Perceptron:
         """A perceptron that learnt what was said, int64 [m], of rows [m, d]."""
         net = Perceptron((x.shape[1], *[self.hidden] * (self.layers - 1), classes), self.dropout)
         rows = (said >= 0).nonzero().ravel()
         if len(rows):
             sweeps = Sweeps(self.epochs, self.learning_rate, self.weight_decay, 1, self.class_weight)
-            fit_in_batches(net, x, said, rows, sweeps)
+            fit_in_batches(net, x, said, rows, sweeps, progress)
         return net.eval()
 
     @classmethod

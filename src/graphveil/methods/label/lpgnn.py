@@ -115,6 +115,7 @@ class Lpgnn(Method):
             ),
             Part(lambda: answers()[held].log(), said[held]),
             Recipe(self.epochs, self.learning_rate, self.weight_decay),
+            session.run.progress,
         )
         with torch.no_grad():
             return {"logits": stack(x, mean)}

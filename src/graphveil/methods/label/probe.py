@@ -50,7 +50,9 @@ from graphveil.nn.own_network import OwnNetwork, arguments, inputs_of
 from graphveil.nn.rows import HStack, RowMap, Rows, Selected, alike, at_a_time, blocks, gram, in_blocks, many, whole
 from graphveil.nn.shrinkage import posteriors, shrunk_weights
 from graphveil.privacy.session import Session
+from graphveil.runtime.compute import HERE, Run
 from graphveil.runtime.memory import MemoryEstimate
+from graphveil.runtime.progress import Progress
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
 _WHY = "docs/methods/probe.md"
@@ -118,12 +120,12 @@ class Probe(Method):
             steps.append(Step("answers", act, act.curve(1), 1, why=_WHY, assumes=assumes))
         return Plan(adjacency, reading, tuple(steps))
 
-    def room(self, public: Public) -> MemoryEstimate:
+    def room(self, public: Public, block: int | None = None) -> MemoryEstimate:
         """Coordinates of every node, and eight times a number for every node and class."""
         # A hop more at label level, where features are smoothed too.
         width, held, a_row = room_of_rows(public.num_nodes, public.num_features, _HOPS + (public.x is not None))
         a_row += 16 * min(self.width or _WIDTHS[1], width)
-        return at_a_time(public.num_nodes, a_row, public.num_nodes * (held + 32 * public.num_classes))
+        return at_a_time(public.num_nodes, a_row, public.num_nodes * (held + 32 * public.num_classes), block)
 
     def _admit(self, public: Public, unit: Unit) -> None:
         """Refuse an own network where it could not be used, or gives no row for every node."""
@@ -150,38 +152,43 @@ class Probe(Method):
         public = session.public
         if self._defers(public, session.plan.adjacency.unit):
             return _OWN_FEATURES.fit(session)
-        known = _Known.of(public, session.plan.adjacency.unit)
+        run, known = session.run, _Known.of(public, session.plan.adjacency.unit, session.run)
         places = public.train.nonzero().ravel()
         width = self.width or min(max(len(places) // _IDS_AN_ENTRY, _WIDTHS[0]), _WIDTHS[1])
-        rows = Frame.of(whole(Selected(known.around, places)), width).rows(known.around)
+        rows = Frame.of(whole(Selected(known.around, places)), width, run.block).rows(known.around)
         start, own = self._probed(session, known, rows, width)
         if not any(step.name == "answers" for step in session.plan.steps):
-            return {"logits": in_blocks(len(start), lambda part: (start[part] + own[part]).float())}
+            return {"logits": in_blocks(len(start), lambda part: (start[part] + own[part]).float(), run.block)}
         act = session.plan.act("answers", PriorResponse)
-        candidates = in_blocks(len(places), lambda part: most_telling(start[places[part]].double().exp(), act.epsilon))
+
+        def likelier(part: slice) -> Tensor:
+            return most_telling(start[places[part]].double().exp(), act.epsilon)
+
+        candidates = in_blocks(len(places), likelier, run.block)
         said = session.release("answers", partial(_asked, candidates=candidates))
         heard = torch.zeros_like(start)
-        for part in blocks(len(places)):
+        for part in blocks(len(places), run.block):
             heard[places[part]] = act.log_chances(candidates[part], said[part]).to(heard.dtype)
         if self.network is not None:
-            return self._taught(self.network, public, start, heard)
-        beliefs = self._listened(public, known, start, own, heard)
-        return {
-            "logits": in_blocks(
-                len(start), lambda part: (beliefs[part] + own[part] + heard[part]).log_softmax(dim=1).float()
-            )
-        }
+            return self._taught(self.network, public, start, heard, run.progress)
+        beliefs = self._listened(public, known, start, own, heard, run)
 
-    def _taught(self, network: OwnNetwork, public: Public, start: Tensor, heard: Tensor) -> State:
+        def logits(part: slice) -> Tensor:
+            return (beliefs[part] + own[part] + heard[part]).log_softmax(dim=1).float()
+
+        return {"logits": in_blocks(len(start), logits, run.block)}
+
+    def _taught(self, network: OwnNetwork, public: Public, start: Tensor, heard: Tensor, progress: Progress) -> State:
         """An own network that learnt from the answers, and what it, they and the sums say of nodes; heard: as below.
 
         start: log posteriors [n, c] from the sums, which count as much as makes answers likeliest that it did not see.
         """
-        x, arcs = public.features(), public.arcs().edge_index()
+        x = public.features()
+        arcs = public.arcs().edge_index().to(x.device)
         scaling = Scaling.fit(x, "shifted")
-        module = network.module(public.num_features, public.num_classes)
+        module = network.module(public.num_features, public.num_classes).to(x.device)
         forward = partial(module, *arguments(inputs_of(module), scaling(x), arcs))
-        judges = learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel())
+        judges = learn_from_answers(module, forward, heard.float(), public.train.nonzero().ravel(), progress)
         with torch.no_grad():
             beliefs = joined(forward(), start.float(), heard.float(), judges)
         logits = (beliefs + heard).log_softmax(dim=1).float()
@@ -192,35 +199,36 @@ class Probe(Method):
 
         In float64, or in float32 if nodes are many.
         """
-        public, places = session.public, session.public.train.nonzero().ravel()
+        public, block = session.public, session.run.block
+        places = public.train.nonzero().ravel()
         private = session.plan.adjacency.unit is Unit.FEATURES
-        frame = Frame.of(known.own, width) if private else None
+        frame = Frame.of(known.own, width, block) if private else None
         seen = whole(Selected(rows, places))
-        query = partial(_class_sums, rows=seen, frame=frame, scaling=known.scaling)
+        query = partial(_class_sums, rows=seen, frame=frame, scaling=known.scaling, block=block)
         released = session.release("sums", query).double()
         sums = released.reshape(-1, public.num_classes) * (math.sqrt(2) if private else 1.0)
         noise = session.plan.act("sums", Gaussian).std * (math.sqrt(2) if private else 1.0)
         kind = torch.float32 if many(public.num_nodes) else torch.float64
-        weights = shrunk_weights(sums[: rows.shape[1]], gram(seen), noise)
-        start = in_blocks(public.num_nodes, lambda part: posteriors(rows[part] @ weights).log().to(kind))
+        weights = shrunk_weights(sums[: rows.shape[1]], gram(seen, block), noise)
+        start = in_blocks(public.num_nodes, lambda part: posteriors(rows[part] @ weights).log().to(kind), block)
         if frame is None or not known.own.shape[0]:
-            return start, torch.zeros(1, 1, dtype=kind).expand_as(start)
+            return start, start.new_zeros(1, 1).expand_as(start)
         outside = (~public.train).nonzero().ravel()
         both = whole(HStack((Selected(rows, outside), RowMap(known.own, frame, frame.width))))
-        weights = shrunk_weights(sums, gram(both) * (len(places) / len(outside)), noise)
+        weights = shrunk_weights(sums, gram(both, block) * (len(places) / len(outside)), noise)
         added = torch.zeros_like(start)
-        for part in blocks(len(outside)) if many(len(outside)) else [slice(None)]:
+        for part in blocks(len(outside), block) if many(len(outside)) else [slice(None)]:
             ids = outside[part]
             added[ids] = (posteriors(both[part] @ weights).log() - start[ids]).to(kind)
         return start, added
 
-    def _listened(self, public: Public, known: _Known, start: Tensor, own: Tensor, heard: Tensor) -> Tensor:
+    def _listened(self, public: Public, known: _Known, start: Tensor, own: Tensor, heard: Tensor, run: Run) -> Tensor:
         """Log posteriors [n, c] after networks learnt from the answers; heard: ln Pr[answer | class], 0 elsewhere."""
         places, first = public.train.nonzero().ravel(), start.float()
-        answers = in_blocks(len(places), lambda part: heard[places[part]].float())
-        hearing = _Hearing.of(known, own)
-        parts = shared_out(len(places))
-        once = corrected(hearing.rows(hearing.around(first, heard)), first, answers, places, parts)
+        answers = in_blocks(len(places), lambda part: heard[places[part]].float(), run.block)
+        hearing = _Hearing.of(known, own, run)
+        parts = shared_out(len(places), places.device)
+        once = corrected(hearing.rows(hearing.around(first, heard)), first, answers, places, parts, run)
         if once.gain <= 0:
             return start
         # What comes back to a node holds its own answer, which networks would learn to repeat. So it hears neighbours
@@ -231,7 +239,7 @@ class Probe(Method):
             silent[hidden] = 0
             told = once.says(hearing.rows(hearing.around(first, silent)))
             again[:, hidden] = hearing.around(told, silent)[:, hidden]
-        twice = corrected(hearing.rows(again), first, answers, places, parts)
+        twice = corrected(hearing.rows(again), first, answers, places, parts, run)
         return (twice if twice.beats(once) else once).beliefs.to(start.dtype)
 
     @classmethod
@@ -247,15 +255,16 @@ class _Hearing:
     back: Tensor
     coordinates: Rows
     own: Tensor
+    block: int | None
 
     @classmethod
-    def of(cls, known: _Known, own: Tensor) -> _Hearing:
+    def of(cls, known: _Known, own: Tensor, run: Run) -> _Hearing:
         """own: what a node's own features add to its log posteriors, [n, c]."""
-        return cls(*averaging(known.arcs), whole(alike(known.around)), own)
+        return cls(*averaging(known.arcs, run.device), whole(alike(known.around, run.block)), own, run.block)
 
     def around(self, beliefs: Tensor, heard: Tensor) -> Tensor:
         """Mean posteriors of neighbours and, without what a node told itself, of their neighbours, [2, n, c]."""
-        told = in_blocks(len(beliefs), lambda part: self._told(beliefs[part], self.own[part], heard[part]))
+        told = in_blocks(len(beliefs), lambda part: self._told(beliefs[part], self.own[part], heard[part]), self.block)
         near = self.reach @ told
         far = self.reach @ near
         far -= self.back * told
@@ -269,7 +278,7 @@ class _Hearing:
     def rows(self, around: Tensor) -> Rows:
         """What networks read: coordinates and what was heard, centred."""
         near, far = around - around.mean(dim=1, keepdim=True)
-        return whole(HStack((self.coordinates, alike(near), alike(far))))
+        return whole(HStack((self.coordinates, alike(near, self.block), alike(far, self.block))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,17 +293,17 @@ class _Known:
     scaling: tuple[Scaling, ...]
 
     @classmethod
-    def of(cls, public: Public, unit: Unit) -> _Known:
+    def of(cls, public: Public, unit: Unit, run: Run = HERE) -> _Known:
         """Made once for all runs on this graph."""
-        return public.cache_public(f"probe {unit}", partial(cls._made, public, unit))
+        return public.cache_public(f"probe {unit}", partial(cls._made, public, unit, run))
 
     @classmethod
-    def _made(cls, public: Public, unit: Unit) -> _Known:
+    def _made(cls, public: Public, unit: Unit, run: Run) -> _Known:
         arcs = both_ways(public.arcs())
         x = public.feature_rows() if unit is Unit.LABEL else public.outside_training().x
-        scaling = scalings(x)
+        scaling = scalings(x, run.block)
         own = scaled_rows(x, scaling)
-        sent = condensed(own) if many(public.num_nodes) else own[:]
+        sent = condensed(own, run.block) if many(public.num_nodes) else own[:]
         if unit is Unit.FEATURES:
             full = sent.new_zeros(public.num_nodes, sent.shape[1])
             full[~public.train] = sent
@@ -306,24 +315,26 @@ class _Known:
             shape = full.new_zeros(public.num_nodes, 1)
         elif unit is Unit.FEATURES:
             hops = by_columns(full, _HOPS, lambda some: hop_means(some, ~public.train, arcs, _HOPS))
-            shape = spectral_rows(arcs)
+            shape = spectral_rows(arcs, run)
         else:
-            everybody = torch.ones(public.num_nodes, dtype=torch.bool)
+            everybody = torch.ones_like(public.train)
             hops = by_columns(full, _HOPS, lambda some: smoothed(some, arcs, _HOPS))
             hops += by_columns(full, 1, lambda some: hop_means(some, everybody, arcs, 1))
-            shape = spectral_rows(arcs)
-        rows = [Axes.leading(each).of(each) for each in ([own, *hops] if unit is Unit.LABEL else hops)]
+            shape = spectral_rows(arcs, run)
+        rows = [Axes.leading(each, block=run.block).of(each) for each in ([own, *hops] if unit is Unit.LABEL else hops)]
         return cls(arcs, whole(HStack((*rows, shape))), own, scaling)
 
 
-def _class_sums(sealed: Sealed, rows: Rows, frame: Frame | None, scaling: tuple[Scaling, ...]) -> ClassSums:
+def _class_sums(
+    sealed: Sealed, rows: Rows, frame: Frame | None, scaling: tuple[Scaling, ...], block: int | None
+) -> ClassSums:
     """Query: the training nodes' rows, [m, p], beside those of their own features where a `frame` is given."""
     if frame is not None:
         own = RowMap(OwnFeatures.of(sealed), lambda some: frame(scaled(some, scaling)), frame.width)
         both = HStack((rows, own))
         # Half of the square each: features that change alone move a row by sqrt(2), as a label does.
         rows = RowMap(both, lambda some: some / math.sqrt(2), both.shape[1])
-    return ClassSums(rows, sealed.y[sealed.public.train], sealed.public.num_classes)
+    return ClassSums(rows, sealed.y[sealed.public.train], sealed.public.num_classes, block)
 
 
 def _asked(sealed: Sealed, candidates: Tensor) -> Choices:

@@ -31,7 +31,6 @@ from graphveil.nn.clipping import (
 )
 from graphveil.nn.features import RECORD_WISE, by_record
 from graphveil.privacy.session import Session
-from graphveil.runtime.progress import track
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Relation, State, Step, Unit
 
 _WHY = "docs/methods/dpsgd.md"
@@ -148,12 +147,12 @@ class DpSgd(Method):
         """Weights after so many noisy steps as each of the `stops` says, the last share `average` of them averaged."""
         public = session.public
         sizes = (public.num_features + 1, *[self.hidden] * (self.hidden > 0), public.num_classes)
-        shapes = start_weights(sizes)
+        shapes = [part.to(public.train.device) for part in start_weights(sizes)]
         weights = flat(shapes)
         velocity, kept = torch.zeros_like(weights), [torch.zeros_like(weights) for _ in stops]
         expected = self.sampling_rate * int(public.train.sum())
         firsts = [min(int(stop * (1 - self.average)), stop - 1) for stop in stops]
-        for turn in track(range(self.steps), "private gradient steps"):
+        for turn in session.run.progress.track(range(self.steps), "private gradient steps"):
             query = partial(_gradients, weights=unflat(weights, shapes), scale=self.scale, prior=prior)
             total = session.release("gradient", query)
             velocity = self.momentum * velocity + (1 - self.momentum) * total / (self.clip * expected)

@@ -19,6 +19,7 @@ from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.sampling.walks import least_subgraphs, partition
 from graphveil.privacy.session import Session
+from graphveil.runtime.distributed import Workers
 from graphveil.vocabulary import Adjacency, Contributions, Curve, Plan, Query, Reading, State, Step, Unit
 
 
@@ -74,12 +75,14 @@ class Drw(SubgraphMethod):
             nonlocal block
             if self.resample and turn and turn % self.resample == 0:
                 block = self.subgraphs(public, turn // self.resample)
-            return partial(self._query, block=block, weights=weights)
+            return partial(self._query, block=block, weights=weights, workers=session.run.workers)
 
         return self.descend(session, min(self.batch, _fewest(self, public)), query_of)
 
-    def _query(self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: Weights) -> Contributions:
-        return self.gradients(sealed, block.take(batch.cpu().numpy()), weights)
+    def _query(
+        self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: Weights, workers: Workers
+    ) -> Contributions:
+        return self.gradients(sealed, block.take(batch.cpu().numpy()), weights, workers)
 
     def subgraphs(self, public: Public, number: int) -> Subgraphs:
         """The subgraphs of partition `number` that have a training root."""

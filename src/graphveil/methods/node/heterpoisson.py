@@ -99,7 +99,7 @@ class HeterPoisson(SubgraphMethod):
         multiplier, cap = float(self.multiplier), float(self.p_max)
         return HeterPoissonSampling(inner, rate, multiplier, cap, population, self.overlap, self.layers > 1)
 
-    def room(self, public: Public) -> MemoryEstimate:
+    def room(self, public: Public, block: int | None = None) -> MemoryEstimate:  # noqa: ARG002  # a batch
         """The subgraphs of a step, in which M neighbours of a node stay, or all: features, as they are and scaled."""
         degree = math.inf if public.degrees is None else float(public.degrees.mean())
         around = sum(min(float(self.multiplier), degree) ** hop for hop in range(self.layers + 1))
@@ -109,7 +109,7 @@ class HeterPoisson(SubgraphMethod):
 
     def fit(self, session: Session) -> State:
         def query_of(turn: int, weights: Weights) -> Query:  # noqa: ARG001  # every step draws anew
-            return partial(self.gradients, weights=weights)
+            return partial(self.gradients, weights=weights, workers=session.run.workers)
 
         return self.descend(session, self.rate(session.public) * int(session.public.train.sum()), query_of)
 

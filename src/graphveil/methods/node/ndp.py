@@ -19,6 +19,7 @@ from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights, arcs_between
 from graphveil.nn.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 from graphveil.privacy.session import Session
+from graphveil.runtime.distributed import Workers
 from graphveil.vocabulary import Adjacency, Contributions, Plan, Query, Reading, State, Step, Unit
 
 
@@ -77,14 +78,14 @@ class Ndp(SubgraphMethod):
             public.out_degrees()  # Refuses here what would fail only inside a release.
 
         def query_of(turn: int, weights: Weights) -> Query:  # noqa: ARG001  # the graph is the same in every step
-            return partial(self._query, weights=weights)
+            return partial(self._query, weights=weights, workers=session.run.workers)
 
         return self.descend(session, min(self.batch, int(public.train.sum())), query_of)
 
-    def _query(self, sealed: Sealed, batch: Tensor, weights: Weights) -> Contributions:
+    def _query(self, sealed: Sealed, batch: Tensor, weights: Weights, workers: Workers) -> Contributions:
         arcs = sealed.derived("capped arcs", self._capped)
         centres = sealed.public.train.nonzero().flatten()[batch]
-        return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights)
+        return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights, workers)
 
     def _capped(self, sealed: Sealed) -> Csr:
         """Arcs into training nodes, at most `cap` of every node, by a rule that is stable under the unit."""

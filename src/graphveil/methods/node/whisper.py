@@ -48,8 +48,8 @@ from graphveil.nn.coordinates import (
 from graphveil.nn.features import Scaling
 from graphveil.nn.rows import HStack, RowMap, Rows, at_a_time, in_blocks, many, summed
 from graphveil.privacy.session import Session
+from graphveil.runtime.compute import HERE, Run
 from graphveil.runtime.memory import MemoryEstimate
-from graphveil.runtime.progress import track
 from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Relation, State, Step, Unit
 
 _WHY = "docs/methods/whisper.md"
@@ -140,7 +140,7 @@ class Whisper(Method):
         ]
         return Plan(adjacency, reading, tuple(steps))
 
-    def room(self, public: Public) -> MemoryEstimate:
+    def room(self, public: Public, block: int | None = None) -> MemoryEstimate:
         """Rows of the training nodes, coordinates of the outsiders, and a few numbers of every one and class."""
         train, classes = int(public.train.sum()), public.num_classes
         outside = public.num_nodes - train
@@ -148,22 +148,26 @@ class Whisper(Method):
         entries = min(_width(public, _IDS_AN_ENTRY), width) + 2 * classes + 1
         rows = train * entries * (2 if many(train) else 8)
         outsiders = outside * (held + 4 * public.num_features + 4 * width + 96 * classes)
-        return at_a_time(train, a_row + 24 * entries, rows + outsiders + 8 * public.num_nodes * classes)
+        return at_a_time(train, a_row + 24 * entries, rows + outsiders + 8 * public.num_nodes * classes, block)
 
     def fit(self, session: Session) -> State:
         public, counting = session.public, session.plan.act("counts", Gaussian)
         prior = log_shares(session.release("counts", class_counts).double(), counting.std)
-        known = _Known.of(public)
-        view = _View.of(known, _heard(session, known))
+        known, block = _Known.of(public, session.run), session.run.block
+        view = _View.of(known, _heard(session, known), block)
         weights = self._descended(session, view, prior)
         logits = prior.expand(public.num_nodes, -1).clone()
         gain = session.release("check", partial(_better, view=view, weights=weights, prior=prior))
         # More than noise alone would often show.
         if float(gain) > session.plan.act("check", Gaussian).std:
             outside = public.outside_training().nodes
-            beliefs = in_blocks(len(outside), lambda part: (prior + view.outsiders(part) @ weights).log_softmax(dim=1))
+
+            def belief(part: slice) -> Tensor:
+                return (prior + view.outsiders(part) @ weights).log_softmax(dim=1)
+
+            beliefs = in_blocks(len(outside), belief, block)
             logits[torch.from_numpy(outside).to(logits.device)] = view.posterior(beliefs, prior)
-        return {"logits": in_blocks(len(logits), lambda part: logits[part].log_softmax(dim=1).float())}
+        return {"logits": in_blocks(len(logits), lambda part: logits[part].log_softmax(dim=1).float(), block)}
 
     def _descended(self, session: Session, view: _View, prior: Tensor) -> Tensor:
         """Weights [p, c] after noisy steps of full gradients, each node's clipped."""
@@ -171,8 +175,8 @@ class Whisper(Method):
         # Steps add up to noise of rate * steps^(1/2) * std / size in a weight.
         spread = act.std * math.sqrt(self.steps)
         rate = min(_LARGEST_RATE * 100 / self.steps, _NOISE_OF_WEIGHTS * size / spread if spread else math.inf)
-        weights = torch.zeros(view.width, len(prior), dtype=torch.float64)
-        for _ in track(range(self.steps), "private gradient steps"):
+        weights = prior.new_zeros(view.width, len(prior), dtype=torch.float64)
+        for _ in session.run.progress.track(range(self.steps), "private gradient steps"):
             query = partial(_gradients, view=view, weights=weights, prior=prior)
             total = session.release("gradient", query).double().reshape(weights.shape)
             weights = weights - rate * total / (_CLIP * size)
@@ -207,25 +211,25 @@ class _Known:
     tell: bool
 
     @classmethod
-    def of(cls, public: Public) -> _Known:
+    def of(cls, public: Public, run: Run = HERE) -> _Known:
         """Made once for all runs on this graph."""
-        return public.cache_public("whisper", partial(cls._made, public))
+        return public.cache_public("whisper", partial(cls._made, public, run))
 
     @classmethod
-    def _made(cls, public: Public) -> _Known:
+    def _made(cls, public: Public, run: Run) -> _Known:
         outside = public.outside_training()
-        scaling = scalings(outside.x)
+        scaling = scalings(outside.x, run.block)
         x, arcs = scaled_rows(outside.x, scaling), both_ways(outside.adj)
         links = sp.csr_array(arcs.to_scipy().astype(np.float64))
         near, alone = outside.x.new_zeros(x.shape[0], 0), learns_alone(public)
-        own = Axes.leading(x, _width(public, 1 if alone else _IDS_AN_OWN_ENTRY))
+        own = Axes.leading(x, _width(public, 1 if alone else _IDS_AN_OWN_ENTRY), block=run.block)
         tell = not look_random(x, arcs)
         if tell and not alone:
             # What says nothing would only take length from own features.
-            near = _shown(x, own, arcs, links)
+            near = _shown(x, own, arcs, links, run)
         rows = HStack((own.of(x), LinkedMeans(links, near)))
         precise = RowMap(rows, lambda some: some.double(), rows.shape[1])
-        joint = Axes.leading(precise, _width(public, 1 if alone else _IDS_AN_ENTRY))
+        joint = Axes.leading(precise, _width(public, 1 if alone else _IDS_AN_ENTRY), block=run.block)
         return cls(arcs, links, x, near, scaling, own, joint, tell)
 
     def coordinates(self, x: Tensor, links: sp.csr_array) -> Tensor:
@@ -246,36 +250,42 @@ class _Known:
         return torch.from_numpy(propagate(own, self.arcs, pairs / pairs.sum(), shares, _ROUNDS)).to(beliefs.device)
 
 
-def _shown(x: Rows, own: Axes, arcs: Csr, links: sp.csr_array) -> Tensor:
+def _shown(x: Rows, own: Axes, arcs: Csr, links: sp.csr_array, run: Run) -> Tensor:
     """What outsiders show to whom they are linked: features, those of linked outsiders, and places, [m, q]."""
     if many(x.shape[0]):
-        sent, (reach, _) = condensed(x), averaging(arcs)
+        sent, (reach, _) = condensed(x, run.block), averaging(arcs, run.device)
         far = reach @ sent
-        parts = (sent, Axes.leading(far).of(far), spectral_rows(arcs))
+        parts = (sent, Axes.leading(far, block=run.block).of(far), spectral_rows(arcs, run))
         shown = HStack((parts[0], RowMap(parts[1], lambda some: some * _FAR_LENGTH, parts[1].shape[1]), parts[2]))
-        return in_blocks(x.shape[0], lambda part: shown[part].float())
+        return in_blocks(x.shape[0], lambda part: shown[part].float(), run.block)
     far = mean_of_linked(links, x[:])
-    return torch.cat([own(x[:]), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs)], dim=1)
+    return torch.cat([own(x[:]), Axes.leading(far)(far) * _FAR_LENGTH, spectral_rows(arcs, run)], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
     """What a node sees: coordinates beside what its linked outsiders heard, if labels were told.
 
-    cut: length; number: no two views of a process share it, so that rows which were derived for one are not taken for
-    another's.
+    cut: length; block: rows at a time; number: no two views of a process share it, so that rows which were derived for
+    one are not taken for another's.
     """
 
     known: _Known
     heard: VoteEvidence | None
     cut: float
+    block: int | None = None
     number: int = field(default_factory=partial(next, count()))
 
     @classmethod
-    def of(cls, known: _Known, heard: VoteEvidence | None) -> _View:
+    def of(cls, known: _Known, heard: VoteEvidence | None, block: int | None = None) -> _View:
         """With the length that most rows of outsiders have."""
-        whole = cls(known, heard, 1.0)
-        lengths = in_blocks(known.x.shape[0], lambda part: torch.linalg.vector_norm(whole.outsiders(part), dim=1))
+        whole = cls(known, heard, 1.0, block)
+
+        def length(part: slice) -> Tensor:
+            found: Tensor = torch.linalg.vector_norm(whole.outsiders(part), dim=1)
+            return found
+
+        lengths = in_blocks(known.x.shape[0], length, block)
         return replace(whole, cut=max(quantile(lengths, _WHOLE), 1e-6) if len(lengths) else 1.0)
 
     @property
@@ -302,7 +312,7 @@ class _View:
             own = self.known.coordinates(scaled(x[part], self.known.scaling), links[part])
             return self._rows(own, None if heard is None else heard(part)).to(kind)
 
-        return in_blocks(x.shape[0], of)
+        return in_blocks(x.shape[0], of, self.block)
 
     def _rows(self, coordinates: Tensor, heard: Tensor | None) -> Tensor:
         rows = coordinates if heard is None else torch.cat([coordinates, heard], dim=1)
@@ -385,10 +395,11 @@ class _Gradients:
     labels: Tensor
     weights: Tensor
     prior: Tensor
+    block: int | None = None
 
     def clipped_sum(self, clip: float) -> Tensor:
         """As a vector [p c], each node's no longer than `clip`."""
-        return summed(len(self.rows), lambda part: self._of(part).clipped_sum(clip))
+        return summed(len(self.rows), lambda part: self._of(part).clipped_sum(clip), self.block)
 
     def _of(self, part: slice) -> ExampleGradients:
         rows, labels = self.rows[part].to(self.weights.dtype), self.labels[part]
@@ -400,13 +411,13 @@ class _Gradients:
 
 def _gradients(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> _Gradients:
     """Query: gradients at these weights."""
-    return _Gradients(view.trained(sealed), sealed.y[sealed.public.train], weights, prior)
+    return _Gradients(view.trained(sealed), sealed.y[sealed.public.train], weights, prior, view.block)
 
 
 def _better(sealed: Sealed, view: _View, weights: Tensor, prior: Tensor) -> Gains:
     """Query: how many more training nodes the regression serves than naming the largest class does."""
     rows = view.trained(sealed)
     named = in_blocks(
-        len(rows), lambda part: (prior + rows[part].to(weights.dtype) @ weights).argmax(dim=1, keepdim=True)
+        len(rows), lambda part: (prior + rows[part].to(weights.dtype) @ weights).argmax(dim=1, keepdim=True), view.block
     )
     return Gains(named, prior.argmax(), sealed.y[sealed.public.train])

@@ -83,7 +83,7 @@ class Pate(TeacherStudent):
             ]
             return torch.stack([posteriors[rows].argmax(dim=1) for posteriors in said], dim=1)
 
-        return self.learn(public, asked, session.release("label", votes, times), 1.0)
+        return self.learn(public, asked, session.release("label", votes, times), 1.0, session.run.progress)
 
     @classmethod
     def specimens(cls) -> tuple[Self, ...]:

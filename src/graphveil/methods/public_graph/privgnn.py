@@ -29,8 +29,8 @@ from graphveil.nn.public_embedding import learnt_view
 from graphveil.nn.student import kept_of
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
 from graphveil.privacy.session import Session
+from graphveil.runtime.compute import Run
 from graphveil.runtime.engine import each
-from graphveil.runtime.progress import track
 from graphveil.vocabulary import Adjacency, Curve, Plan, Query, Reading, State, Step
 
 _WHY = "docs/methods/privgnn.md"
@@ -155,13 +155,15 @@ class PrivGnn(TeacherStudent):
         asked = drawn(public.require_public_graph(), step.times)
         # One call where one sample serves all queries.
         turns = [asked] if self.single else np.split(asked, range(_TURN, len(asked), _TURN))
-        query_of = self._one_teacher(public) if self.single else self._many_teachers(public)
-        answers = [session.release("label", query_of(turn), len(turn)) for turn in track(turns, "teachers")]
+        run = session.run
+        query_of = self._one_teacher(public) if self.single else self._many_teachers(public, run)
+        shown = run.progress.track(turns, "teachers")
+        answers = [session.release("label", query_of(turn), len(turn)) for turn in shown]
         inner = cast(NoisyMax | LaplaceMax, cast(Poisson, step.act).inner)
         kept = kept_of(inner.epsilon(), public.num_classes) if self.sharp else 1.0
-        return self.learn(public, asked, torch.cat(answers), kept)
+        return self.learn(public, asked, torch.cat(answers), kept, run.progress)
 
-    def _many_teachers(self, public: Public) -> Callable[[Ids], Query]:
+    def _many_teachers(self, public: Public, run: Run) -> Callable[[Ids], Query]:
         public_graph, ids = public.require_public_graph(), public.train.nonzero().flatten().numpy()
         scaled = Scaling.fit(public_graph.x, self.scale)(public_graph.x)
         teacher: Teacher = (
@@ -182,7 +184,7 @@ class PrivGnn(TeacherStudent):
             read = known if self.teacher == "sage" else Known(sealed.x, sealed.y, sealed.adj, known.classes)
             starts = range(0, len(turn), _PIECE)
             pieces = [(chosen[start : start + _PIECE], turn[start : start + _PIECE]) for start in starts]
-            found = torch.cat(each(_taught, (teacher, read, seed), pieces, "teachers"))
+            found = torch.cat(each(run.engine, _taught, (teacher, read, seed), pieces, "teachers", run.progress))
             return vertices(found) if self.sharp else found
 
         return lambda turn: partial(posteriors, turn=turn)

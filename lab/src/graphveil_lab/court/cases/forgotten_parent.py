@@ -16,11 +16,12 @@ from graphveil.data.graph import Graph
 from graphveil.methods.edge.gap import Gap
 from graphveil.release.release import Release
 from graphveil.run import infer, train
-from graphveil.runtime.progress import quiet
+from graphveil.runtime.compute import Compute
 from graphveil.vocabulary import Floats, State, Unit
 from graphveil_lab.court.case import Case
 
 _METHOD = Gap(hidden=0, head=4)
+_QUIET = Compute(quiet=True)
 _EPSILON, _DELTA = 0.1, 1e-5
 """What is asked for the serving."""
 _NODES = 12
@@ -68,13 +69,11 @@ def _pair() -> Pair:
 
 
 def _trained(graph: Graph) -> Release:
-    with quiet():
-        return train(graph, _METHOD, noise=0.0, delta=_DELTA, unit=Unit.EDGE, seed=0)
+    return train(graph, _METHOD, noise=0.0, delta=_DELTA, unit=Unit.EDGE, seed=0, compute=_QUIET)
 
 
 def _served(parent: Release, graph: Graph, seed: int) -> Release:
-    with quiet():
-        return infer(parent, graph, epsilon=_EPSILON, delta=_DELTA, seed=seed)
+    return infer(parent, graph, epsilon=_EPSILON, delta=_DELTA, seed=seed, compute=_QUIET)
 
 
 def _nearer(known: Sequence[Tensor], parent: Release, graph: Graph, seeds: Floats) -> Floats:

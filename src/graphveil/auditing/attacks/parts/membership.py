@@ -24,6 +24,7 @@ from graphveil.nn.fit import Recipe, fit_rows
 from graphveil.nn.mlp import Perceptron
 from graphveil.release.release import Release
 from graphveil.run import infer
+from graphveil.runtime.compute import Compute
 from graphveil.vocabulary import UNLABELLED, Floats, Unit
 
 _SMALLEST_CHANCE = 1e-30
@@ -158,7 +159,8 @@ def answers(release: Release, graph: Graph, seed: int) -> Tensor:
     if release.method.reads.stored:
         spent = release.certificate
         noise, other = spent.provenance.noise, seed + _OTHER
-        return infer(release, graph, noise=noise, delta=spent.delta, seed=other).predict_proba()
+        quiet = Compute(quiet=True)
+        return infer(release, graph, noise=noise, delta=spent.delta, seed=other, compute=quiet).predict_proba()
     none = torch.zeros(graph.num_nodes, dtype=torch.bool)
     copy = replace(
         graph, train=none, val=none, test=none, name=f"{graph.name} as the asker knows it", public_graph=None

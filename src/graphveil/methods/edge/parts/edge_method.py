@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from graphveil.checks import parse, require_positive, require_whole
 from graphveil.codec import OMIT_DEFAULT
 from graphveil.data.parts import ScatteredArcs
-from graphveil.data.sealing import Public, Sealed
+from graphveil.data.sealing import Sealed
 from graphveil.errors import InvalidInput
 from graphveil.mechanisms.distributed_counts import PartSums
 from graphveil.mechanisms.gaussian import Gaussian
@@ -74,24 +74,27 @@ class EncoderMethod(Method):
         parse(Scale, self.scale, "scale")
         parse(ClassWeight, self.class_weight, "class_weight")
 
-    def _pretrained(self, public: Public) -> tuple[nn.Module, Scaling]:
+    def _pretrained(self, session: Session) -> tuple[nn.Module, Scaling]:
         """An encoder trained on public features and labels, once for all runs on this graph, and its scaling."""
-        scaling = Scaling.fit(public.features(), self.scale)
-        encoder = self._encoder(public.num_features, public.num_classes)
+        public, run = session.public, session.run
+        scaling = Scaling.fit(public.features(), self.scale, run.block)
+        encoder = self._encoder(public.num_features, public.num_classes).to(public.train.device)
         recipe = Recipe(self.epochs, self.learning_rate, 5e-4, patience=20, class_weight=self.class_weight)
 
         def weights() -> State:
-            made = self._encoder(public.num_features, public.num_classes)
-            fit_rows(made, scaling(public.features()), public.labels(), public.train, public.val, recipe)
+            made = self._encoder(public.num_features, public.num_classes).to(public.train.device)
+            rows, masks = scaling(public.features()), (public.train, public.val)
+            fit_rows(made, rows, public.labels(), *masks, recipe, run.progress)
             return made.state_dict()
 
         encoder.load_state_dict(public.cache_public(f"{encoder} {recipe} {self.scale}", weights))
         return encoder, scaling
 
-    def _fit_head(self, head: nn.Module, inputs: Tensor, public: Public) -> None:
+    def _fit_head(self, head: nn.Module, inputs: Tensor, session: Session) -> None:
         """Train a head on public or released rows [n, k]."""
+        public = session.public
         recipe = Recipe(200, self.learning_rate, 1e-4, patience=40, class_weight=self.class_weight)
-        fit_rows(head, inputs, public.labels(), public.train, public.val, recipe)
+        fit_rows(head, inputs, public.labels(), public.train, public.val, recipe, session.run.progress)
 
     def _encoder(self, features: int, classes: int) -> nn.Module:
         return Perceptron((features, self.hidden, classes), dropout=0.5, input_dropout=0.2)
@@ -111,19 +114,20 @@ class EdgeMethod(EncoderMethod):
 
     def fit(self, session: Session) -> State:
         public = session.public
-        encoder, scaling = self._pretrained(public)
+        encoder, scaling = self._pretrained(session)
         inputs = self._inputs(session, encoder, scaling)
-        head = self._head(public.num_features, public.num_classes)
-        self._fit_head(head, inputs, public)
+        head = self._head(public.num_features, public.num_classes).to(inputs.device)
+        self._fit_head(head, inputs, session)
         weights = {**with_prefix("encoder.", encoder.state_dict()), **with_prefix("head.", head.state_dict())}
-        return {**weights, **scaling.state(), "logits": predicted(head, inputs)}
+        return {**weights, **scaling.state(), "logits": predicted(head, inputs, session.run.block)}
 
     def serve(self, session: Session, state: State) -> State:
         features, classes = session.public.num_features, session.public.num_classes
-        encoder = restore(self._encoder(features, classes), state, "encoder.")
-        head = restore(self._head(features, classes), state, "head.")
+        where = session.public.train.device
+        encoder = restore(self._encoder(features, classes).to(where), state, "encoder.")
+        head = restore(self._head(features, classes).to(where), state, "head.")
         inputs = self._inputs(session, encoder, Scaling.restore(state, self.scale))
-        return {**state, "logits": predicted(head, inputs)}
+        return {**state, "logits": predicted(head, inputs, session.run.block)}
 
     def _inputs(self, session: Session, encoder: nn.Module, scaling: Scaling) -> Tensor:
         own, rows = self._told(encoder, scaling(session.public.features()))

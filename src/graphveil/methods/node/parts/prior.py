@@ -15,7 +15,7 @@ from graphveil.nn.aggregate import clip_rows
 def class_counts(sealed: Sealed) -> ClassSums:
     """Query: how many training nodes each class has."""
     labels = sealed.y[sealed.public.train]
-    return ClassSums(torch.ones(len(labels), 1), labels, sealed.public.num_classes)
+    return ClassSums(torch.ones(len(labels), 1, device=labels.device), labels, sealed.public.num_classes)
 
 
 def log_shares(counts: Tensor, noise: float) -> Tensor:

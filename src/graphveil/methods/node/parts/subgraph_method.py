@@ -26,8 +26,7 @@ from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph import SubgraphGradients, SubgraphModel, gradients, start
 from graphveil.nn.subgraph_model import Activation, Kind, logits_at_rows
 from graphveil.privacy.session import Session
-from graphveil.runtime.distributed import Together, crew, own_share
-from graphveil.runtime.progress import track
+from graphveil.runtime.distributed import ALONE, Together, Workers
 from graphveil.vocabulary import Contributions, Query, State
 
 OWN_CODE = (
@@ -137,9 +136,10 @@ class SubgraphMethod(Method):
         width, classes = session.public.num_features, session.public.num_classes
         own = OwnModel.of(self.network.module(width, classes)) if isinstance(self.network, OwnNetwork) else None
         shapes = start(self.model(width, classes)) if own is None else own.start()
+        shapes = [part.to(session.public.train.device) for part in shapes]
         weights = torch.nn.Parameter(flat(shapes))
         optimiser = torch.optim.Adam([weights], lr=self.learning_rate)
-        for turn in track(range(session.left("gradient")), "private gradient steps"):
+        for turn in session.run.progress.track(range(session.left("gradient")), "private gradient steps"):
             parts = unflat(weights.detach(), shapes)
             at = parts if own is None else OwnWeights(own, parts, int(torch.randint(2**62, ())))
             weights.grad = session.release("gradient", query_of(turn, at)) / (self.clip * size)
@@ -149,7 +149,7 @@ class SubgraphMethod(Method):
             return {**own.state(parts), _CLASSES: torch.tensor(classes)}
         return {f"weights.{place}": part.clone() for place, part in enumerate(parts)}
 
-    def gradients(self, sealed: Sealed, batch: Subgraphs, weights: Weights) -> Contributions:
+    def gradients(self, sealed: Sealed, batch: Subgraphs, weights: Weights, workers: Workers = ALONE) -> Contributions:
         """Gradients of the loss at every subgraph's centre; a centre without a label contributes zero."""
         public = sealed.public
 
@@ -160,7 +160,7 @@ class SubgraphMethod(Method):
                 return OwnGradients(weights.model, named, part, x, y, public.num_classes, weights.key)
             return gradients(self.model(public.num_features, public.num_classes), weights, part, x, y)
 
-        return shared_out(batch, work)
+        return shared_out(batch, work, workers)
 
     def logits(self, state: State, x: Tensor, visible_arcs: Csr) -> Tensor:
         """One pass over all nodes with all arcs that may be visible_arcs; an own network reads every subgraph."""
@@ -192,8 +192,8 @@ def arcs_between(adj: Csr, sources: NDArray[np.bool_], targets: NDArray[np.bool_
     return Csr(before[adj.indptr], adj.indices[kept])
 
 
-def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions]) -> Contributions:
+def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions], workers: Workers) -> Contributions:
     """`work(batch)`, of which this process computes its share of the subgraphs and the others theirs."""
-    if crew().size == 1:
+    if workers.size == 1:
         return work(batch)
-    return Together(work(batch.take(np.arange(*own_share(batch.count)))))
+    return Together(work(batch.take(np.arange(*workers.own_share(batch.count)))))

@@ -61,7 +61,8 @@ class VoteEvidence:
         heard = (told - expected * usual) * worth
         # Votes that say nothing differ from one another too: as counts of them do, and by the noise.
         size = 1.0 if isinstance(telling, Tally) else float(linked.mean()) ** -0.5
-        chance = (noise**2 + expected * usual * size).sqrt() * worth * torch.randn_like(told)
+        drawn = torch.randn(told.shape, dtype=told.dtype, device="cpu").to(told.device)
+        chance = (noise**2 + expected * usual * size).sqrt() * worth * drawn
         near, blind = (_two_hops(links, part) for part in (heard, chance))
         energies, lost = (_energies(mean_of_linked(links, part)) for part in (near, blind))
         factors = _LENGTH * (1 - lost / energies).clamp(min=0) / energies.sqrt()
@@ -147,7 +148,8 @@ def counted(told: Tensor, expected: Tensor, shares: Tensor, scale: float) -> Ten
 
     told: noisy whole numbers [m, c]; expected: [m, 1]; shares: [c, c].
     """
-    numbers, expected = torch.arange(_MAX_COUNTED + 10, dtype=torch.float64), expected.clamp(min=1e-6)
+    numbers = torch.arange(_MAX_COUNTED + 10, dtype=torch.float64, device=told.device)
+    expected = expected.clamp(min=1e-6)
     rates = numbers * expected.log() - torch.lgamma(numbers + 1)
     logs = torch.zeros_like(told)
     for column, share in zip(told.T, shares.T, strict=True):

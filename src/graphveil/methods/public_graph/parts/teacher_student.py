@@ -18,6 +18,7 @@ from graphveil.nn.public_embedding import PublicEmbedding, learnt_view
 from graphveil.nn.sage_batch import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
 from graphveil.nn.teachers import Known
+from graphveil.runtime.progress import QUIET, Progress
 from graphveil.vocabulary import State, Unit
 
 _STUDENTS = ("ridge", "sage")
@@ -106,13 +107,14 @@ class TeacherStudent(Method):
             lambda inner: Known(scaling(inner.x), inner.y, inner.adj, inner.public.num_classes),
         )
 
-    def learn(self, public: Public, asked: Ids, answers: Tensor, kept: float) -> State:
+    def learn(self, public: Public, asked: Ids, answers: Tensor, kept: float, progress: Progress = QUIET) -> State:
         """The student. kept: how far an answer is a teacher's own beyond guessing, 1 if that is not known."""
         public_graph = public.require_public_graph()
         if self.student == "sage":
             scaling = Scaling.fit(public_graph.x, self.scale)
             student = self.sage_student(kept)
-            trained = student.fit(scaling(public_graph.x), public_graph.adj, asked, answers, public.num_classes)
+            x = scaling(public_graph.x)
+            trained = student.fit(x, public_graph.adj, asked, answers, public.num_classes, progress)
             return {**trained, **scaling.state()}
         view = learnt_view(public, self.width, self.scale)
         rows = view.context(public_graph.x, public_graph.adj)

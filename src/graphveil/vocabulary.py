@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
@@ -20,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 from graphveil.checks import parse, quoted, require_whole
 from graphveil.codec import Serializable
-from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess, Tampered, Unsupported
+from graphveil.errors import GraphveilError, InvalidInput, PrivateAccess, Unsupported
 
 T = TypeVar("T")
 
@@ -103,41 +98,12 @@ class Adjacency:
         return f"one {kind}{what} {verb}"
 
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
-
-
-@contextmanager
-def timely(seconds: float) -> Iterator[None]:
-    """Curves may be evaluated for so long inside, by this thread's own clock; then a plan from a file is `Tampered`."""
-    token = _deadline.set(min(_deadline.get(), time.thread_time() + seconds))
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
-
-
-def _in_time(work: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(work)
-    def evaluated(*args: Any) -> Any:
-        if time.thread_time() > _deadline.get():
-            raise Tampered("charging a plan from this file takes too long: no method of ours would plan that")
-        return work(*args)
-
-    return evaluated
-
-
 class Curve(Serializable):
     """Privacy of ONE use of a mechanism. A leaf never composes itself: `accounting` does.
 
     A curve answers in whichever of the three languages it can; `None` means "not in this one".
     `remove` is the divergence of the world WITH the unit from the world without it; `add` the reverse.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Whatever kind of curve a stranger's plan names, evaluating it ends in time: see `timely`."""
-        super().__init_subclass__(**kwargs)
-        for name in {"deltas", "rdp"} & set(vars(cls)):
-            setattr(cls, name, _in_time(vars(cls)[name]))
 
     @property
     def infinite(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from graphveil.codec import Serializable, kinds_in, rebuild
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.mechanisms import described as mechanisms
-from graphveil.methods.method import METHODS, Method, from_file
+from graphveil.methods.method import METHODS, Method
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.plugins import imported, is_ours, reference_to, registered, registered_classes
 
@@ -23,8 +23,7 @@ def rebuild_method(described: Any) -> Method:
             f"unknown method {kind!r} in a saved plan; if it is your own, import the module that defines it, name it "
             "(--method package.module:Class), or install what registers it"
         )
-    with from_file():
-        return rebuild(described, known, {**known, OwnNetwork.kind(): OwnNetwork})
+    return rebuild(described, known, {**known, OwnNetwork.kind(): OwnNetwork})
 
 
 def current_method(described: Any) -> Any:

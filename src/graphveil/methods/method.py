@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -28,19 +26,6 @@ if TYPE_CHECKING:
     from graphveil.data.arcs import Csr
     from graphveil.data.sealing import Public
     from graphveil.privacy.session import Session
-
-
-_from_file: ContextVar[bool] = ContextVar("from_file", default=False)
-
-
-@contextmanager
-def from_file() -> Iterator[None]:
-    """Methods that are made inside are read from a file."""
-    token = _from_file.set(True)
-    try:
-        yield
-    finally:
-        _from_file.reset(token)
 
 
 class PredictionReads(StrEnum):
@@ -157,12 +142,7 @@ class Method(Serializable):
         raise Unsupported(f"{self.name()} cannot be taken elsewhere as a module of torch; give it `scorer`")
 
     def require_default(self, *names: str, unless: str, error: type[GraphveilError] = InvalidInput) -> None:
-        """Refuse settings that would change nothing; `unless` says what would give them a meaning.
-
-        Those of a file are taken as they are: earlier versions did not refuse them.
-        """
-        if _from_file.get():
-            return
+        """Refuse settings that would change nothing; `unless` says what would give them a meaning."""
         for item in fields(self):
             if item.name in names and (value := getattr(self, item.name)) != item.default:
                 raise error(f"{self.name()}: {item.name}={value} changes nothing without {unless}; leave it out")

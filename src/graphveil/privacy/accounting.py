@@ -11,19 +11,21 @@ dp-accounting does not offer for arbitrary hockey-stick curves.
 
 from __future__ import annotations
 
+import copy
 import heapq
 import itertools
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from graphveil.checks import require_cost, require_delta, require_positive
-from graphveil.errors import Unsupported
+from graphveil.errors import Tampered, Unsupported
 from graphveil.mechanisms.gaussian import GaussianCurve, gaussian_bounds, gaussian_delta
 from graphveil.vocabulary import Curve, Floats, Plan
 
@@ -82,9 +84,49 @@ class _Cost(NamedTuple):
     proven: float
 
 
-def epsilon(plan: Plan, delta: float) -> float:
-    """Smallest epsilon we can prove for `plan` at `delta` (upper end of the bracket)."""
-    return _epsilon(_claims(plan.steps), require_delta(delta))
+def epsilon(plan: Plan, delta: float, deadline: float = math.inf) -> float:
+    """Smallest epsilon we can prove for `plan` at `delta` (upper end of the bracket).
+
+    deadline: by when, on this thread's own clock, a plan from a file must be charged; then it is `Tampered`.
+    """
+    return _epsilon(_claims(plan.steps, deadline), require_delta(delta))
+
+
+class _InTime:
+    """A curve of a plan from a file, which may be asked until the deadline; equal to the curve, as caches see it."""
+
+    def __init__(self, curve: Curve, deadline: float) -> None:
+        self._curve, self._deadline = _watched(curve, deadline), deadline
+
+    def __getattr__(self, name: str) -> Any:
+        if time.thread_time() > self._deadline:
+            raise Tampered("charging a plan from this file takes too long: no method of ours would plan that")
+        return getattr(self._curve, name)
+
+    def refine(self) -> tuple[_InTime, ...]:
+        """As `Curve.refine`."""
+        return tuple(_InTime(part, self._deadline) for part in self.__getattr__("refine")())
+
+    def __eq__(self, other: object) -> bool:
+        return self._curve == (other._curve if isinstance(other, _InTime) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._curve)
+
+    def __str__(self) -> str:
+        return str(self._curve)
+
+
+def _watched(curve: Curve, deadline: float) -> Curve:
+    """The same curve, in which every one of a list of curves has the deadline too: evaluating one is quick."""
+    made = copy.copy(curve)
+    for item in fields(curve):  # type: ignore[arg-type]  # all are dataclasses
+        part = getattr(curve, item.name)
+        if isinstance(part, Curve):
+            object.__setattr__(made, item.name, _watched(part, deadline))
+        elif isinstance(part, tuple) and any(isinstance(one, Curve) for one in part):
+            object.__setattr__(made, item.name, tuple(_InTime(one, deadline) for one in part))
+    return made
 
 
 def adaptive_epsilon(plans: Sequence[Plan], budget: float, delta: float) -> float:
@@ -358,7 +400,7 @@ def _between(low: float, at_low: float, high: float, at_high: float, target: flo
     return float(low ** (1 - share) * high**share)
 
 
-def _claims(steps: Iterable[Any]) -> Claims:
+def _claims(steps: Iterable[Any], deadline: float = math.inf) -> Claims:
     """Equal claims merged, exact Gaussians folded into one: mu^2 adds up."""
     counts: dict[Curve, int] = {}
     mus: list[tuple[float, int]] = []
@@ -370,7 +412,9 @@ def _claims(steps: Iterable[Any]) -> Claims:
             mus.append((mu, step.times))
     if mus:
         counts[GaussianCurve(_root_of_squares(mus))] = 1
-    return tuple(counts.items())
+    if deadline == math.inf:
+        return tuple(counts.items())
+    return tuple((cast(Curve, _InTime(curve, deadline)), times) for curve, times in counts.items())
 
 
 def _root_of_squares(mus: Sequence[tuple[float, int]]) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import InitVar, asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, get_args, get_type_hints
 
@@ -27,7 +28,7 @@ from graphveil.release.statement import DIRECTION, PrivacyStatement, in_lines
 from graphveil.runtime.folders import CARD
 from graphveil.runtime.html import facts
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_schema
-from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Step, Unit, timely
+from graphveil.vocabulary import Adjacency, Mechanism, Plan, Reading, Step, Unit
 
 SCHEMA = 5
 """Version of the release folder. Raise it when its layout, or the wording of the card, changes."""
@@ -175,8 +176,10 @@ class Certificate:
     provenance: Provenance
     sound: Plan | None = None
     parents: tuple[Certificate, ...] = ()
+    deadline: InitVar[float] = math.inf
+    """By when a certificate from a file must be charged: see `accounting.epsilon`."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, deadline: float) -> None:
         require_delta(self.delta)
         origin = self.provenance
         if origin.period < 0 or (origin.period > 0) != bool(origin.period_token):
@@ -202,6 +205,10 @@ class Certificate:
             raise InvalidInput("both readings of a certificate must protect the same unit, one of them SOUND")
         elif _acts(self.sound) != _acts(self.plan):
             raise InvalidInput("the SOUND plan of a certificate must charge the very acts that its plan runs")
+        if deadline < math.inf:
+            # Now, and kept: later there is no deadline.
+            vars(self)["plan_epsilon"] = accounting.epsilon(self.plan, self.delta, deadline)
+            vars(self)["guarantees"] = self._guaranteed(deadline)
 
     @cached_property
     def plan_epsilon(self) -> float:
@@ -253,7 +260,10 @@ class Certificate:
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """One for every dataset that is protected; that of `provenance` first."""
-        return tuple(_guarantee(self, family) for family in _families(self.ancestry))
+        return self._guaranteed(math.inf)
+
+    def _guaranteed(self, deadline: float) -> tuple[Guarantee, ...]:
+        return tuple(_guarantee(self, family, deadline) for family in _families(self.ancestry))
 
     @property
     def data(self) -> Provenance:
@@ -469,9 +479,9 @@ class Certificate:
         return cls.rebuild(parse_json(text, READABLE))
 
     @classmethod
-    @timely(PATIENCE)
-    def rebuild(cls, described: Any) -> Certificate:
-        """Inverse of `describe`."""
+    def rebuild(cls, described: Any, deadline: float | None = None) -> Certificate:
+        """Inverse of `describe`. deadline: see `accounting.epsilon`; if it is None, `PATIENCE` from now."""
+        deadline = time.thread_time() + PATIENCE if deadline is None else deadline
         try:
             require_schema(described, READABLE)
             sound = described["sound"]
@@ -480,7 +490,8 @@ class Certificate:
                 float(described["delta"]),
                 _rebuild_provenance(described),
                 None if sound is None else rebuild_plan(sound),
-                tuple(cls.rebuild(parent) for parent in described.get("parents", ())),
+                tuple(cls.rebuild(parent, deadline) for parent in described.get("parents", ())),
+                deadline,
             )
             stated = (float(described["epsilon"]), float(described["sound_epsilon"]))
             spent = (made.epsilon, made.sound_epsilon)
@@ -591,7 +602,7 @@ def _counts_once(plan: Plan) -> bool:
     return isinstance(act, Tally) and act.marks == 1 + plan.adjacency.undirected and times == 1
 
 
-def _guarantee(certificate: Certificate, family: Sequence[Certificate]) -> Guarantee:
+def _guarantee(certificate: Certificate, family: Sequence[Certificate], deadline: float) -> Guarantee:
     """Epsilons of releases on the same data add up, each at its share of delta, whatever made one choose the next.
 
     Under different adjacencies they do not: what one protects, another reads as it is.
@@ -599,24 +610,24 @@ def _guarantee(certificate: Certificate, family: Sequence[Certificate]) -> Guara
     spending = [one for one in family if one.plan.steps and not one.provenance.released]
     delta = certificate.delta if certificate in family else family[0].delta
     alike = len({one.plan.adjacency for one in family}) == 1
-    proven = _together([one.sound or one.plan for one in spending], delta) if alike else math.inf
+    proven = _together([one.sound or one.plan for one in spending], delta, deadline) if alike else math.inf
     published = alike and certificate.plan.reading is Reading.PUBLISHED
     return Guarantee(
         dataset=family[0].data.dataset,
         adjacency=family[0].plan.adjacency,
-        epsilon=_together([one.plan for one in spending], delta) if published else proven,
+        epsilon=_together([one.plan for one in spending], delta, deadline) if published else proven,
         sound_epsilon=proven,
         delta=delta,
         releases=len(spending),
     )
 
 
-def _together(plans: Sequence[Plan], delta: float) -> float:
+def _together(plans: Sequence[Plan], delta: float, deadline: float) -> float:
     """An epsilon at `delta` for all plans."""
     if len(plans) == 1:
-        return accounting.epsilon(plans[0], delta)
+        return accounting.epsilon(plans[0], delta, deadline)
     try:
-        return sum((accounting.epsilon(plan, delta / len(plans)) for plan in plans), start=0.0)
+        return sum((accounting.epsilon(plan, delta / len(plans), deadline) for plan in plans), start=0.0)
     except Unsupported:  # a share that is too small to resolve proves nothing
         return math.inf
 

@@ -25,10 +25,10 @@ from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, to_t
 from graphveil.errors import InvalidInput, MissingExtra, Tampered
 from graphveil.methods.described import rebuild_method
 from graphveil.methods.method import Method
-from graphveil.release.certificate import PATIENCE, Certificate, described_method, require_card
+from graphveil.release.certificate import Certificate, described_method, require_card
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_fits
-from graphveil.vocabulary import Unit, timely
+from graphveil.vocabulary import Unit
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -155,7 +155,6 @@ class ReleasedEdges:
         return target
 
     @classmethod
-    @timely(PATIENCE)
     def load(cls, path: str | os.PathLike[str]) -> ReleasedEdges:
         """Read the folder, checking every hash, the certificate's arithmetic and the edges. Runs no code from it."""
         folder = settled(Path(path))

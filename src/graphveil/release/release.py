@@ -30,18 +30,18 @@ from graphveil.data.identity import ids_digest, names_digest
 from graphveil.data.schema import Schema, listed
 from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
 from graphveil.methods.described import current_method, foreign, rebuild_method
-from graphveil.methods.method import Method, from_file
+from graphveil.methods.method import Method
 from graphveil.nn.own_network import Make, OwnNetwork, registered_network
 from graphveil.release import serving
 from graphveil.release.audit_result import AuditResult
-from graphveil.release.certificate import PATIENCE, READABLE, SCHEMA, Certificate, require_card
+from graphveil.release.certificate import READABLE, SCHEMA, Certificate, require_card
 from graphveil.release.predictions import Predictions
 from graphveil.release.statement import power
 from graphveil.runtime.folders import CARD, MANIFEST, Body, read_public, require_only, write_public
 from graphveil.runtime.html import facts
 from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement
 from graphveil.tasks.task import Threshold
-from graphveil.vocabulary import ROLES, Plan, State, timely
+from graphveil.vocabulary import ROLES, Plan, State
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -352,7 +352,6 @@ def audited(method: Method, plan: Plan) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-@timely(PATIENCE)
 def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None = None) -> Release:
     """Read a release folder, checking every hash and the certificate's arithmetic. Executes no code from it.
 
@@ -440,8 +439,7 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
         make = (given or {}).get(own.name) or registered_network(own.name)
         return own if make is None else own.given(make)
 
-    with from_file():
-        return method.with_networks(known)
+    return method.with_networks(known)
 
 
 def require_assumed(method: Method, certificate: Certificate) -> None:

@@ -45,7 +45,7 @@ from graphveil.methods.public_graph import privgnn
 from graphveil.nn.features import Scaling
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.inductive import inductive
-from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.sage_teacher import SageRecipe
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known
 from graphveil.privacy import accounting

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
 from graphveil.data.arcs import Csr
-from graphveil.nn import teachers
 from graphveil.nn.public_embedding import PublicEmbedding
-from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.sage_teacher import SageRecipe
 from graphveil.nn.teachers import Known, SageTeachers, Teacher, VotingTeachers, vertices
+from graphveil.runtime.engine import one_thread
 from two_graphs import known_and_public, pair, questions
 
 RECIPE = SageRecipe(hidden=8, epochs=5)
@@ -75,7 +74,7 @@ def test_an_answer_is_the_same_in_every_batch_and_leaves_torchs_stream_alone(wor
     assert torch.equal(state, torch.get_rng_state())
     for i in range(len(asked)):
         assert torch.equal(together[i : i + 1], teacher.answers(known, chosen[i : i + 1], asked[i : i + 1], 0))
-    with mock.patch.object(teachers, "_ENTRIES", 6000):
+    with one_thread():
         assert torch.equal(together, teacher.answers(known, chosen, asked, 0))
     assert not torch.equal(together, teacher.answers(known, chosen, asked, 1))
 

@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import one_hot
 
 from graphveil.nn.features import unit_rows
-from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.sage_teacher import SageRecipe
 from graphveil.nn.student import SageStudent, sage_logits
 from graphveil.privacy.noise import Seeded
 from privgnn_baselines import ablation, all_labels, baselines, found_or_made, network, oracle, side_by_side

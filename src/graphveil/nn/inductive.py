@@ -10,7 +10,7 @@ from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.aggregate import Operator
 from graphveil.nn.gnn import mean_operator
 from graphveil.nn.mlp import Perceptron
-from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.sage_teacher import SageRecipe
 from graphveil.nn.student import SageNet
 from graphveil.nn.teachers import Known
 from graphveil.runtime.engine import one_thread

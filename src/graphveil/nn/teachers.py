@@ -7,21 +7,23 @@ whichever queries share a batch with it and whatever happened before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import numba
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
 from graphveil.nn.public_embedding import PublicEmbedding
-from graphveil.nn.sage_batch import Array, BinaryInputs, DenseInputs, SageBatch, SageRecipe, TeacherStart
+from graphveil.nn.sage_teacher import Array, SageRecipe, SageTeacher, TeacherStart
+from graphveil.runtime.engine import one_thread
 from graphveil.vocabulary import Floats
 
 
@@ -96,16 +98,11 @@ class VotingTeachers:
         return self.view.context(self.x, self.adj).numpy().astype(np.float64)
 
 
-_ENTRIES = 1 << 24
-"""Numbers that the inputs of a batch of teachers may hold."""
-
-
 @dataclass(frozen=True, eq=False)
 class SageTeachers:
     """One two-layer GraphSAGE per query, trained on the arcs among its chosen nodes (Algorithm 1, lines 5-7).
 
-    Many teachers are trained side by side, see `sage_batch`. The query is answered inside its public neighbourhood
-    (section 3.1.2). x: public, [m, d]; adj: public arcs.
+    The query is answered inside its public neighbourhood (section 3.1.2). x: public, [m, d]; adj: public arcs.
     """
 
     x: Tensor
@@ -114,24 +111,19 @@ class SageTeachers:
 
     def answers(self, known: Known, chosen: Sequence[Ids], asked: Ids, seed: int) -> Tensor:
         """See `Teacher`."""
-        scores = np.full((len(asked), known.classes), 1 / known.classes)
-        labelled = known.y.numpy() >= 0
-        able = [i for i, ids in enumerate(chosen) if labelled[ids].any()]
-        # Which products a teacher uses depends on its own chosen nodes alone, like all it does.
-        level = _level(known.x)
-        flat = {i: bool(level[chosen[i]].all()) for i in able}
-        for kind in (True, False):
-            alike = [i for i in able if flat[i] is kind]
-            for batch in _batches(alike, [len(ids) for ids in chosen], known.x.shape[1]):
-                starts = [
-                    TeacherStart.draw(seed, int(asked[i]), known.x.shape[1], known.classes, self.recipe) for i in batch
-                ]
-                ids, inputs = [chosen[i] for i in batch], BinaryInputs if kind else DenseInputs
-                together = SageBatch.of(known.x, known.y, known.adj, ids, starts, self.recipe, inputs)
-                together.train()
-                for place, i in enumerate(batch):
-                    scores[i] = together.posterior(place, *self._surroundings(int(asked[i])))
-        return torch.from_numpy(scores)
+
+        def answer(node: int, ids: Ids) -> Floats:
+            if not bool((labels[ids] >= 0).any()):
+                return np.full(known.classes, 1 / known.classes)
+            start = TeacherStart.draw(seed, node, known.x.shape[1], known.classes, self.recipe)
+            teacher = SageTeacher.trained(known.x, known.y, known.adj, ids, start, self.recipe)
+            return teacher.posterior(*self._surroundings(node))
+
+        labels, threads = known.y.numpy(), numba.get_num_threads()
+        # Compiled passes and matrix products let other threads run; each teacher computes on one, to the same bits.
+        with one_thread(), ThreadPoolExecutor(threads) as pool:
+            scores = list(pool.map(answer, asked.tolist(), chosen))
+        return torch.from_numpy(np.stack(scores)) if scores else torch.empty(0, known.classes, dtype=torch.float64)
 
     def _surroundings(self, node: int) -> tuple[Array, Array]:
         """Features of a public node and of those it hears, [1 + k, d], and the means of what each of them hears."""
@@ -148,23 +140,3 @@ def _mean_matrix(adj: Csr) -> sp.csr_array:
     degrees = adj.in_degrees()
     weights = np.repeat(1 / np.maximum(degrees, 1), degrees).astype(np.float32)
     return sp.csr_array((weights, adj.indices, adj.indptr), shape=(adj.num_nodes, adj.num_nodes))
-
-
-def _level(x: Tensor) -> NDArray[np.bool_]:
-    """Whether a row's non-zero features are all alike, as in a bag of words, bool [n]."""
-    level: NDArray[np.bool_] = ((x == 0) | (x == x.amax(dim=1, keepdim=True))).all(dim=1).numpy()
-    return level
-
-
-def _batches(able: list[int], sizes: list[int], width: int) -> Iterator[list[int]]:
-    """Queries in order, in runs whose inputs fit."""
-    batch: list[int] = []
-    held = 0
-    for i in able:
-        if batch and held + 2 * sizes[i] * width > _ENTRIES:
-            yield batch
-            batch, held = [], 0
-        batch.append(i)
-        held += 2 * sizes[i] * width
-    if batch:
-        yield batch

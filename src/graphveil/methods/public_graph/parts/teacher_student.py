@@ -15,7 +15,7 @@ from graphveil.errors import InvalidInput
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.features import Scale, Scaling
 from graphveil.nn.public_embedding import PublicEmbedding, learnt_view
-from graphveil.nn.sage_batch import SageRecipe
+from graphveil.nn.sage_teacher import SageRecipe
 from graphveil.nn.student import RidgeStudent, SageStudent, ridge_logits, sage_logits
 from graphveil.nn.teachers import Known
 from graphveil.runtime.progress import QUIET, Progress

@@ -1,20 +1,17 @@
-"""Many small GraphSAGEs trained side by side, by hand: torch (bmm, autograd, fused Adam) takes 2.5 times as long.
+"""A small GraphSAGE trained by hand: torch takes 2.5 times as long (many in one batch, bmm, autograd, fused Adam).
 
     h_i = dropout(relu(norm(x_i W + mean_{j -> i} x_j U))),   p_i = softmax(h_i V + mean_{j -> i} h_j V' + b)
 
-Each is a teacher (`graphveil.nn.teachers`) with its own nodes of one graph, the arcs among them, and a loss at those
-that have labels. Inputs have no gradient and the mean of products is the product of means, so a step is two products
-with the inputs each way, and the rest fits in a cache. Teachers of one batch do not see each other: a teacher's result
-follows from its own nodes and its `TeacherStart`.
+It is a teacher (`graphveil.nn.teachers`) with its own nodes of one graph, the arcs among them, and a loss at those that
+have labels; everything else about it follows from its `TeacherStart`. Inputs have no gradient and the mean of products
+is the product of means, so a step is two products with the inputs each way, and the rest fits in a cache.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -95,9 +92,8 @@ def dropout_factors(key: int, epoch: int, rows: int, hidden: int, dropped: int) 
 
 
 @numba.njit(cache=True, nogil=True)
-def _adam(weights: Any, gradient: Any, first: Any, second: Any, factors: Any) -> None:
-    """One step of Adam (Kingma & Ba 2015) in place, on flat float32 arrays; factors: see `_adam_factors`."""
-    rate, bias1, bias2 = factors
+def _adam(weights: Any, gradient: Any, first: Any, second: Any, rate: Any, bias1: Any, bias2: Any) -> None:
+    """One step of Adam (Kingma & Ba 2015) in place, on flat float32 arrays; bias1, bias2: see `_adam_factors`."""
     for k in range(len(weights)):
         g = gradient[k]
         first[k] = np.float32(_BETAS[0]) * first[k] + np.float32(1 - _BETAS[0]) * g
@@ -112,92 +108,65 @@ def _adam_factors(rate: float, step: int) -> tuple[np.float32, ...]:
     return np.float32(rate), np.float32(1 / first), np.float32(1 / math.sqrt(second))
 
 
-class _Inputs(Protocol):
-    """The features of several teachers' nodes, as what multiplies their weights."""
+class Inputs(Protocol):
+    """The features x of a teacher's nodes, as what multiplies its weights."""
 
-    def forward(self, weights: Tensor, out: Tensor) -> None:
-        """x_t W_t for every teacher t. weights: [teachers, d, h]; out: [r, h], the teachers' rows one after another."""
+    def forward(self, weights: Array) -> Array:
+        """x W, [n, h]. weights: [d, h]."""
         ...
 
-    def backward(self, errors: Tensor, out: Tensor) -> None:
-        """x_t^T E_t for every teacher t. errors: [r, h]; out: [teachers, d, h]."""
+    def backward(self, errors: Array) -> Array:
+        """x^T E, [d, h]. errors: [n, h]."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class DenseInputs:
-    """Any features. rows: [r, d]; parts: each teacher's rows."""
+    """Any features. x: [n, d]."""
 
-    rows: Tensor
-    parts: list[slice]
+    x: Tensor
 
-    @classmethod
-    def of(cls, x: Tensor, groups: Sequence[Ids]) -> DenseInputs:
-        parts = [slice(int(a), int(b)) for a, b in pairwise(_cuts(groups))]
-        return cls(x[torch.from_numpy(np.concatenate(groups))], parts)
+    def forward(self, weights: Array) -> Array:
+        """See `Inputs`."""
+        return (self.x @ torch.from_numpy(weights)).numpy()
 
-    def forward(self, weights: Tensor, out: Tensor) -> None:
-        for weight, part in zip(weights, self.parts, strict=True):
-            torch.mm(self.rows[part], weight, out=out[part])
-
-    def backward(self, errors: Tensor, out: Tensor) -> None:
-        for goal, part in zip(out, self.parts, strict=True):
-            torch.mm(self.rows[part].T, errors[part], out=goal)
+    def backward(self, errors: Array) -> Array:
+        """See `Inputs`."""
+        return (self.x.T @ torch.from_numpy(errors)).numpy()
 
 
 @dataclass(frozen=True, eq=False)
 class BinaryInputs:
-    """Features that are zero or the row's `level`, float32 [r, 1], as bits: 2.2 times as fast as dense ones.
+    """Features that are zero or the row's `level`, float32 [n, 1], as bits: 2.2 times as fast as dense ones.
 
-    bits, transposed: each teacher's features packed by rows and by columns, flat, one teacher after another, with
-    their cuts; rows: cuts of the teachers' rows.
+    rows, columns: the features packed by rows and by columns; scratch: see `product`.
     """
 
-    bits: tuple[Bits, Ids]
-    transposed: tuple[Bits, Ids]
-    rows: Ids
-    level: Tensor
+    rows: Bits
+    columns: Bits
+    level: Array
+    scratch: Array
 
     @classmethod
-    def of(cls, x: Tensor, groups: Sequence[Ids]) -> BinaryInputs:
-        ones = [x.numpy()[ids] != 0 for ids in groups]
-        bits, transposed = [packed(part).ravel() for part in ones], [packed(part.T).ravel() for part in ones]
-        level = x.amax(dim=1, keepdim=True)[torch.from_numpy(np.concatenate(groups))]
-        joined = (np.concatenate(bits), _cuts(bits)), (np.concatenate(transposed), _cuts(transposed))
-        return cls(joined[0], joined[1], _cuts(groups), level)
+    def of(cls, x: Tensor, scratch: Array) -> BinaryInputs:
+        """x: [n, d]."""
+        ones = x.numpy() != 0
+        return cls(packed(ones), packed(ones.T), x.amax(dim=1, keepdim=True).numpy(), scratch)
 
-    def forward(self, weights: Tensor, out: Tensor) -> None:
-        _multiply(self.bits, weights.flatten(0, 1), self._columns(weights), out, self.rows)
+    def forward(self, weights: Array) -> Array:
+        """See `Inputs`."""
+        out = self._product(self.rows, weights)
         out *= self.level
+        return out
 
-    def backward(self, errors: Tensor, out: Tensor) -> None:
-        _multiply(self.transposed, self.level * errors, self.rows, out.flatten(0, 1), self._columns(out))
+    def backward(self, errors: Array) -> Array:
+        """See `Inputs`."""
+        return self._product(self.columns, self.level * errors)
 
-    @staticmethod
-    def _columns(weights: Tensor) -> Ids:
-        return np.arange(len(weights) + 1) * weights.shape[1]
-
-
-def _multiply(bits: tuple[Bits, Ids], rows: Tensor, row_cuts: Ids, out: Tensor, out_cuts: Ids) -> None:
-    """out_t = bits_t @ rows_t for every teacher t. rows, out: [*, h], of which the cuts say which are teacher t's."""
-    tables = np.empty((numba.get_num_threads(), 256 * BLOCK, out.shape[1]), np.float32)
-    _products(*bits, rows.numpy(), row_cuts, out.numpy(), out_cuts, tables)
-
-
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _products(bits: Any, bit_cuts: Any, rows: Any, row_cuts: Any, out: Any, out_cuts: Any, tables: Any) -> None:
-    for t in numba.prange(len(bit_cuts) - 1):
-        table = tables[numba.get_thread_id()]  # type: ignore[attr-defined]  # numba does not list it
-        goal, own = out[out_cuts[t] : out_cuts[t + 1]], bits[bit_cuts[t] : bit_cuts[t + 1]]
-        own = own.reshape(len(goal), len(own) // max(len(goal), 1))
-        product(own, rows[row_cuts[t] : row_cuts[t + 1]], table, goal)
-
-
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _step_inputs(weights: Any, gradient: Any, first: Any, second: Any, factors: Any) -> None:
-    """Adam on the first layer's weights, [2 teachers, d h] each."""
-    for t in numba.prange(len(weights)):
-        _adam(weights[t], gradient[t], first[t], second[t], factors)
+    def _product(self, bits: Bits, rows: Array) -> Array:
+        out = np.empty((len(bits), rows.shape[1]), np.float32)
+        product(bits, rows, self.scratch, out)
+        return out
 
 
 @numba.njit(cache=True, nogil=True)
@@ -287,7 +256,7 @@ def _normalise(rows: Any, running: Any) -> Any:
 def _through(
     rows: Any, labels: Any, indptr: Any, indices: Any, small: Any, classes: int, running: Any, factors: Any
 ) -> Any:
-    """One teacher's pass above the first products: rows [n, h] become the loss's gradient by them.
+    """The pass between both means: rows [n, h] become the loss's gradient by them.
 
     small: see `split`; gives the gradient by it.
     """
@@ -326,27 +295,15 @@ def _through(
     return gradient
 
 
-class Layout(NamedTuple):
-    """Where the nodes and arcs of all teachers lie in a batch, as the compiled passes read it.
-
-    cuts, sender_cuts, arc_cuts: each teacher's nodes, the nodes that others read, and its arcs, int64 [teachers + 1];
-    slots: the row of node i among the senders, and labels: [r]; indptr, indices: the teachers' arcs, by target.
-    """
-
-    cuts: Ids
-    sender_cuts: Ids
-    arc_cuts: Ids
-    slots: Ids
-    labels: Ids
-    indptr: Ids
-    indices: Ids
-
-
 @numba.njit(cache=True, nogil=True)
 def _pass(
     own: Any, near: Any, slot: Any, labels: Any, indptr: Any, indices: Any, small: Any, running: Any, factors: Any
 ) -> Any:
-    """One teacher's pass above the first products, see `_step_above`; gives the gradient by `small`."""
+    """The pass above the first products: gives the gradient by `small`.
+
+    own: x W of the nodes; near: x U of those that others read, node i's in row slot[i]. Both become the gradients of
+    the loss by them.
+    """
     for i in range(len(own)):
         share = np.float32(1) / np.float32(max(indptr[i + 1] - indptr[i], 1))
         for arc in range(indptr[i], indptr[i + 1]):
@@ -363,126 +320,57 @@ def _pass(
     return gradient
 
 
-@numba.njit(parallel=True, cache=True, nogil=True)
-def _step_above(
-    rows: Any,
-    senders: Any,
-    layout: Any,
-    small: Any,
-    moments: Any,
-    running: Any,
-    keys: Any,
-    epoch: int,
-    dropped: int,
-    factors: Any,
-) -> None:
-    """All teachers' passes above the first products, and Adam on the weights there.
-
-    rows: x W of all teachers' nodes; senders: x U of the nodes that others read. Both become the loss's gradients by
-    them. dropped: see `dropout_factors`.
-    """
-    for t in numba.prange(len(keys)):
-        first, last = layout.cuts[t], layout.cuts[t + 1]
-        gradient = _pass(
-            rows[first:last],
-            senders[layout.sender_cuts[t] : layout.sender_cuts[t + 1]],
-            layout.slots[first:last],
-            layout.labels[first:last],
-            layout.indptr[first + t : last + t + 1],
-            layout.indices[layout.arc_cuts[t] : layout.arc_cuts[t + 1]],
-            small[t],
-            running[t],
-            dropout_factors(keys[t], epoch, last - first, rows.shape[1], dropped),
-        )
-        _adam(small[t], gradient, moments[0, t], moments[1, t], factors)
-
-
 @dataclass(frozen=True, eq=False)
-class SageBatch:
-    """A batch of teachers in training: their nodes one after another, their weights side by side.
+class SageTeacher:
+    """own, near: W and U, [d, h]; small: all other weights, see `split`; running: see `_normalise`, [2, h]."""
 
-    own: the features of all chosen nodes; near: of those with an arc to another; weights: W then U,
-    [2, teachers, d, h]; small: all other weights, see `split`; running: batch normalisation's, [teachers, 2, h].
-    """
-
-    own: _Inputs
-    near: _Inputs
-    layout: Layout
-    weights: Tensor
+    own: Array
+    near: Array
     small: Array
     running: Array
-    keys: NDArray[np.uint64]
     classes: int
-    recipe: SageRecipe
 
     @classmethod
-    def of(
-        cls,
-        x: Tensor,
-        y: Tensor,
-        adj: Csr,
-        chosen: Sequence[Ids],
-        starts: Sequence[TeacherStart],
-        recipe: SageRecipe,
-        inputs: type[BinaryInputs] | type[DenseInputs],
-    ) -> SageBatch:
-        """Teachers at their start, each with its chosen nodes. x: [n, d]; y: int64 [n], -1 where unlabelled."""
+    def trained(cls, x: Tensor, y: Tensor, adj: Csr, ids: Ids, start: TeacherStart, recipe: SageRecipe) -> SageTeacher:
+        """A teacher of the nodes `ids`, int64 [k] ascending. x: [n, d]; y: int64 [n], -1 where unlabelled."""
         inside = np.zeros(adj.num_nodes, dtype=bool)
-        subgraphs, senders, slots = [], [], []
-        for ids in chosen:
-            inside[ids] = True
-            sub = adj.within(inside)
-            inside[ids] = False
-            sends = np.bincount(sub.indices, minlength=len(ids)) > 0
-            subgraphs.append(sub)
-            senders.append(ids[sends])
-            slots.append(np.cumsum(sends) - 1)
-        indices, hidden = [sub.indices for sub in subgraphs], recipe.hidden
-        layout = Layout(
-            cuts=_cuts(chosen),
-            sender_cuts=_cuts(senders),
-            arc_cuts=_cuts(indices),
-            slots=np.concatenate(slots),
-            labels=y.numpy()[np.concatenate(chosen)],
-            indptr=np.concatenate([sub.indptr for sub in subgraphs]),
-            indices=np.concatenate(indices),
-        )
-        small = [np.concatenate([np.ones(hidden), np.zeros(hidden), s.upper.ravel(), s.bias]) for s in starts]
-        return cls(
-            own=inputs.of(x, chosen),
-            near=inputs.of(x, senders),
-            layout=layout,
-            weights=torch.from_numpy(np.stack([[s.own for s in starts], [s.near for s in starts]])),
-            small=np.stack(small).astype(np.float32),
-            running=np.tile(np.stack([np.zeros(hidden, np.float32), np.ones(hidden, np.float32)]), (len(starts), 1, 1)),
-            keys=np.array([s.key for s in starts], dtype=np.uint64),
-            classes=len(starts[0].bias),
-            recipe=recipe,
-        )
+        inside[ids] = True
+        arcs, hidden = adj.within(inside), recipe.hidden
+        small = np.concatenate([np.ones(hidden), np.zeros(hidden), start.upper.ravel(), start.bias]).astype(np.float32)
+        running = np.stack([np.zeros(hidden, np.float32), np.ones(hidden, np.float32)])
+        # Memory of torch's is aligned: a product could round otherwise from another place.
+        own, near = (torch.from_numpy(part).clone().numpy() for part in (start.own, start.near))
+        made = cls(own, near, small, running, len(start.bias))
+        made._train(x[torch.from_numpy(ids)], y.numpy()[ids], arcs, start.key, recipe)
+        return made
 
-    def train(self) -> None:
-        """All epochs."""
-        layout, dropped = self.layout, round(256 * self.recipe.dropout)
-        rows, senders = (torch.empty(cuts[-1], self.recipe.hidden) for cuts in (layout.cuts, layout.sender_cuts))
-        gradient, first, second = (torch.zeros_like(self.weights) for _ in range(3))
-        flat = [part.view(2 * len(self.keys), -1).numpy() for part in (self.weights, gradient, first, second)]
-        moments = np.zeros((2, *self.small.shape), np.float32)
-        above = rows.numpy(), senders.numpy(), layout, self.small, moments, self.running, self.keys
-        for epoch in range(self.recipe.epochs):
-            factors = _adam_factors(self.recipe.learning_rate, epoch + 1)
-            self.own.forward(self.weights[0], rows)
-            self.near.forward(self.weights[1], senders)
-            _step_above(*above, epoch, dropped, factors)
-            self.own.backward(rows, gradient[0])
-            self.near.backward(senders, gradient[1])
-            _step_inputs(flat[0], flat[1], flat[2], flat[3], factors)
+    def _train(self, x: Tensor, labels: Ids, arcs: Csr, key: int, recipe: SageRecipe) -> None:
+        """All epochs. x: [k, d]; labels: [k]."""
+        sends = np.bincount(arcs.indices, minlength=len(x)) > 0
+        binary = bool(((x == 0) | (x == x.amax(dim=1, keepdim=True))).all())
+        scratch = np.empty((256 * BLOCK, recipe.hidden), np.float32)
+        rows, senders = (
+            BinaryInputs.of(part, scratch) if binary else DenseInputs(part)
+            for part in (x, x[torch.from_numpy(sends)])
+        )
+        slots, dropped = np.cumsum(sends) - 1, round(256 * recipe.dropout)
+        parts = [part.ravel() for part in (self.own, self.near, self.small)]
+        moments = [(np.zeros_like(part), np.zeros_like(part)) for part in parts]
+        for epoch in range(recipe.epochs):
+            above, near = rows.forward(self.own), senders.forward(self.near)
+            factors = dropout_factors(np.uint64(key), epoch, len(x), recipe.hidden, dropped)
+            by_small = _pass(above, near, slots, labels, arcs.indptr, arcs.indices, self.small, self.running, factors)
+            rate = _adam_factors(recipe.learning_rate, epoch + 1)
+            for part, slope, (first, second) in zip(
+                parts, (rows.backward(above), senders.backward(near), by_small), moments, strict=True
+            ):
+                _adam(part, slope.ravel(), first, second, *rate)
 
-    def posterior(self, place: int, x: Array, means: Array) -> Floats:
-        """A trained teacher's posterior of a node [c], from its inputs (row 0) and those of its in-neighbours."""
-        scale, shift, upper, bias = split(self.small[place], self.recipe.hidden, self.classes)
-        own, near = self.weights[:, place].numpy()
-        mean, variance = self.running[place]
-        normal = (x @ own + means @ near - mean) / np.sqrt(variance + _EPSILON)
+    def posterior(self, x: Array, means: Array) -> Floats:
+        """The posterior of a node [c], from its inputs (row 0) and those of its in-neighbours."""
+        scale, shift, upper, bias = split(self.small, self.own.shape[1], self.classes)
+        mean, variance = self.running
+        normal = (x @ self.own + means @ self.near - mean) / np.sqrt(variance + _EPSILON)
         active = np.maximum(normal * scale + shift, 0)
         logits = upper[: self.classes] @ active[0] + bias
         if len(active) > 1:
@@ -490,8 +378,3 @@ class SageBatch:
         powers = np.exp(logits.astype(np.float64) - logits.max())
         posterior: Floats = powers / powers.sum()
         return posterior
-
-
-def _cuts(parts: Sequence[NDArray[Any]]) -> Ids:
-    """Where these parts begin and end one after another, int64 [k + 1]."""
-    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)

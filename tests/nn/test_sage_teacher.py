@@ -1,4 +1,4 @@
-"""A batch of GraphSAGEs trained by hand: its passes are the plain network's."""
+"""A GraphSAGE trained by hand: its passes are the plain network's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch_geometric.nn import SAGEConv
 
 from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import InvalidInput
-from graphveil.nn import teachers
-from graphveil.nn.sage_batch import DenseInputs, SageRecipe, TeacherStart, dropout_factors
+from graphveil.nn import sage_teacher
+from graphveil.nn.sage_teacher import DenseInputs, SageRecipe, TeacherStart, dropout_factors
 from graphveil.nn.teachers import Known, SageTeachers
 from two_graphs import known_and_public, questions
 
@@ -64,7 +64,7 @@ def plain_answer(known: Known, ids: Ids, x: Tensor, adj: Csr, node: int, seed: i
 
 @pytest.mark.parametrize("words", [True, False])
 @pytest.mark.parametrize("recipe", [RECIPE, SageRecipe(hidden=5, epochs=8, learning_rate=0.03, dropout=0.0)])
-def test_a_batch_of_teachers_is_the_loop_over_plain_ones(words: bool, recipe: SageRecipe) -> None:
+def test_a_teacher_is_the_plain_network(words: bool, recipe: SageRecipe) -> None:
     known, x, adj = known_and_public(words)
     known.y[::7] = -1
     chosen, asked = questions()
@@ -81,7 +81,7 @@ def test_scaled_words_use_bits_too_and_agree_with_dense_products() -> None:
     chosen, asked = questions()
     teacher = SageTeachers(x, adj, RECIPE)
     bits = teacher.answers(unit, chosen, asked, 0)
-    with mock.patch.object(teachers, "BinaryInputs", DenseInputs):
+    with mock.patch.object(sage_teacher.BinaryInputs, "of", lambda x, _: DenseInputs(x)):
         assert torch.allclose(bits, teacher.answers(unit, chosen, asked, 0), atol=1e-4)
 
 

@@ -350,8 +350,7 @@ class SageTeacher:
         binary = bool(((x == 0) | (x == x.amax(dim=1, keepdim=True))).all())
         scratch = np.empty((256 * BLOCK, recipe.hidden), np.float32)
         rows, senders = (
-            BinaryInputs.of(part, scratch) if binary else DenseInputs(part)
-            for part in (x, x[torch.from_numpy(sends)])
+            BinaryInputs.of(part, scratch) if binary else DenseInputs(part) for part in (x, x[torch.from_numpy(sends)])
         )
         slots, dropped = np.cumsum(sends) - 1, round(256 * recipe.dropout)
         parts = [part.ravel() for part in (self.own, self.near, self.small)]

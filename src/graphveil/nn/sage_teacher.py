@@ -74,7 +74,7 @@ class TeacherStart:
 
 
 @numba.njit(cache=True, nogil=True)
-def dropout_factors(key: int, epoch: int, rows: int, hidden: int, dropped: int) -> Any:
+def dropout_factors(key: Any, epoch: int, rows: int, hidden: int, dropped: int) -> Any:
     """What multiplies a teacher's hidden units [rows, hidden]: 0 with probability p = dropped / 256, else 1 / (1 - p).
 
     A byte for every unit, by key and epoch: of SplitMix64, which is not for privacy noise.

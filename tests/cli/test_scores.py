@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from bank import accounts, payments, written
 from graphveil.cli import app
-from graphveil.cli.scores import by_class, in_one_line
+from graphveil.cli.scores import in_one_line, print_classes
 from graphveil.tasks.class_scores import judged
 
 
@@ -45,10 +45,11 @@ def test_a_model_that_names_one_class_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("classes", "crossed"), [(2, True), (6, True), (7, False), (40, False)])
-def test_lines_fit_a_terminal(classes: int, crossed: bool) -> None:
+def test_lines_fit_a_terminal(classes: int, crossed: bool, capsys: pytest.CaptureFixture[str]) -> None:
     truth = torch.arange(200) % classes
     found = judged(truth, truth, classes, torch.eye(classes)[truth])
-    lines = by_class([f"class {place}" for place in range(classes)], found)
+    print_classes([f"class {place}" for place in range(classes)], found)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert len(lines) < 22
     assert max(map(len, [*lines, in_one_line(found)])) < 112
     assert any("is / named" in line for line in lines) is crossed

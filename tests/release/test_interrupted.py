@@ -316,7 +316,7 @@ class TestTerminal:
         assert said.isprintable()
 
     def test_so_are_lines_and_tables(self, capsys: pytest.CaptureFixture[str]) -> None:
-        output.say("one\ntwo\x1b[2J")
+        output.echo("one\ntwo\x1b[2J")
         output.print_table([{"name": "a\x1b[2J\nb"}])
         said = capsys.readouterr().out
         assert "\x1b" not in said

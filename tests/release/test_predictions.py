@@ -234,11 +234,10 @@ class TestCommandLine:
         self, mine: dict[str, Path], tmp_path: Path
     ) -> None:
         """With a single labelled account or with none, the split is drawn, or refused, in the same way by its ids."""
-        from graphveil.cli.graphs import private_graph
-        from graphveil.cli.options import InferGraphOptions
+        from graphveil.cli.graphs import GraphOptions, private_graph
 
         model = self.model(mine, tmp_path / "model", method="mlp")
-        source = InferGraphOptions(edges=mine["--edges"], nodes=mine["--nodes"])
+        source = GraphOptions(edges=mine["--edges"], nodes=mine["--nodes"])
         schema = gv.load(model).schema
         (tmp_path / "accounts.csv").write_text(written(accounts() | {"label": [""] * 60}))
         assert private_graph(source, "random", schema, labels_are_public=True).split == "none"

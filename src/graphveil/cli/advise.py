@@ -1,80 +1,97 @@
-"""The command that says what to expect before anything is spent."""
+"""The command that estimates accuracy before anything is spent."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from graphveil.cli.graphs import advised_graph
+import graphveil as gv
+from graphveil.cli import options
+from graphveil.cli.graphs import AdviseGraph, GraphOptions, advised_graph
 from graphveil.cli.hyperparameters import import_method
-from graphveil.cli.options import (
-    AdviseGraphOptions,
-    App,
-    AsJson,
-    AssumedOptions,
-    Epsilons,
-    Quiet,
-    SizeOptions,
-    Unit,
-    grouped,
-    parse_epsilons,
-)
-from graphveil.cli.output import print_json, print_table, require_files, say
+from graphveil.cli.output import echo, print_json, print_table, require_files
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.advice.advise import Advice
     from graphveil.data.graph import Graph
     from graphveil.data.sealing import Public
 
-app = App()
+app = options.App()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes instead of a graph."""
+
+    num_nodes: Annotated[int | None, Option(help="Without data: the number of nodes.")] = None
+    num_features: Annotated[int | None, Option(help="Without data: the number of features.")] = None
+    num_classes: Annotated[int | None, Option(help="Without data: the number of classes.")] = None
+    num_train: Annotated[int | None, Option(help="Without data: training nodes; default 75 %.")] = None
 
 
 @app.command()
-@grouped
+@options.grouped
 def advise(
     *,
-    unit: Unit,
-    source: AdviseGraphOptions,
-    sizes: SizeOptions,
-    epsilons: Epsilons = "0.5,1,2,4,8",
-    delta: Annotated[float | None, typer.Option(help="Delta; default: a power of ten below 1/(10 nodes).")] = None,
+    unit: options.Unit,
+    source: AdviseGraph,
+    sizes: Sizes,
+    epsilons: Annotated[
+        str, Option(metavar="NUMBERS", help="Epsilons with commas between them: 0.5,1,2.")
+    ] = "0.5,1,2,4,8",
+    delta: Annotated[float | None, Option(help="Delta; default: a power of ten below 1/(10 nodes).")] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="Try this one; default: the flagship and its best rivals. Repeatable.")
+        list[str] | None, Option(help="Try this one; default: the flagship and its best rivals. Repeatable.")
     ] = None,
-    assumed: AssumedOptions,
-    limit: Annotated[int, typer.Option(help="Nodes of a stand-in at most; more take longer.")] = 2000,
-    seeds: Annotated[int, typer.Option(help="Stand-ins that every figure is the mean of.")] = 2,
+    homophily: Annotated[
+        float, Option(help="Assumed: how much edges prefer their own class. 0: as in a random graph; 1: always.")
+    ] = 0.5,
+    mean_degree: Annotated[
+        float | None, Option(help="Assumed: edges of a node, where they are private; default 10. Never counted.")
+    ] = None,
+    largest_class: Annotated[
+        float | None, Option(help="Assumed: share of the largest class, where labels are private; default: equal.")
+    ] = None,
+    spread: Annotated[
+        float | None, Option(help="Assumed: spread of private features in a class; small is easy. Default 0.66.")
+    ] = None,
+    limit: Annotated[int, Option(help="Nodes of a stand-in at most; more take longer.")] = 2000,
+    seeds: Annotated[int, Option(help="Stand-ins that every figure is the mean of.")] = 2,
     metric: Annotated[
-        str, typer.Option(help="What is compared: accuracy, auc or balanced_accuracy; auto looks at the classes.")
+        str, Option(help="What is compared: accuracy, auc or balanced_accuracy; auto looks at the classes.")
     ] = "auto",
-    plot: Annotated[Path | None, typer.Option(help="Also draw it: a file that ends in .svg.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    plot: Annotated[Path | None, Option(help="Also draw it: a file that ends in .svg.")] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Say which method and which epsilon to expect what of, before anything is spent. Free: nothing private is read.
+    """Estimate the accuracy of methods at several epsilons before anything is spent. Free: nothing private is read.
 
-    Methods are tried on made-up graphs that have the public parts of yours, or the sizes you state. What is made up,
-    and what would change if edges told less, is printed. Other private data would get the same advice.
+    Methods are tried on made-up graphs that have the public parts of yours, or the sizes you state. What is made up is
+    printed, and what weaker edges would change. A table of private edges is not opened: others get the same advice.
     """
-    import graphveil as gv
     from graphveil.runtime.folders import write_file
 
     if plot is not None and plot.suffix != ".svg":
-        raise gv.InvalidInput(f"--plot draws an SVG file: {plot} must end in .svg")
+        raise InvalidInput(f"--plot draws an SVG file: {plot} must end in .svg")
     require_files(None, plot)
     found = gv.advise(
         _facts(source, sizes, unit, quiet),
         unit=unit,
-        epsilons=parse_epsilons(epsilons),
+        epsilons=options.parse_epsilons(epsilons),
         delta=delta,
         methods=[import_method(name).name() for name in method or ()] or None,
         limit=limit,
         seeds=seeds,
         metric=metric,
+        homophily=homophily,
+        mean_degree=mean_degree,
+        largest_class=largest_class,
+        spread=spread,
         quiet=quiet,
-        **vars(assumed),
     )
     if plot is not None:
         from graphveil.report import advice_picture
@@ -87,22 +104,19 @@ def advise(
         _print(found, following, plot)
 
 
-def _facts(source: AdviseGraphOptions, sizes: SizeOptions, unit: str, quiet: bool) -> Graph | Public:
+def _facts(source: GraphOptions, sizes: Sizes, unit: str, quiet: bool) -> Graph | Public:
     """The user's graph, or sizes alone."""
-    import graphveil as gv
-
-    private = gv.Adjacency.of(unit).private
-    if not sizes.given:
-        return advised_graph(source, "edges" in private, quiet)
+    if all(value is None for value in vars(sizes).values()):
+        return advised_graph(source, "edges" in gv.Adjacency.of(unit).private, quiet)
     if source.names_private:
-        raise gv.InvalidInput("give a graph, or its sizes with --num-nodes, --num-features and --num-classes; not both")
-    if sizes.num_nodes is None or sizes.num_features is None or sizes.num_classes is None:
-        raise gv.InvalidInput("without data give all of --num-nodes, --num-features and --num-classes")
-    known = (sizes.num_nodes, sizes.num_features, sizes.num_classes)
-    return gv.Public.blank(*known, undirected=not source.directed, num_train=sizes.num_train)
+        raise InvalidInput("give a graph, or its sizes with --num-nodes, --num-features and --num-classes; not both")
+    nodes, features, classes = sizes.num_nodes, sizes.num_features, sizes.num_classes
+    if nodes is None or features is None or classes is None:
+        raise InvalidInput("without data give all of --num-nodes, --num-features and --num-classes")
+    return gv.Public.blank(nodes, features, classes, undirected=not source.directed, num_train=sizes.num_train)
 
 
-def _next(found: Advice, source: AdviseGraphOptions) -> str | None:
+def _next(found: Advice, source: GraphOptions) -> str | None:
     """The training that is recommended, as it is typed."""
     if found.recommended is None:
         return None
@@ -115,24 +129,19 @@ def _next(found: Advice, source: AdviseGraphOptions) -> str | None:
 
 
 def _print(found: Advice, following: str | None, plot: Path | None) -> None:
-    seen = f"{found.unit.value} level (mean over stand-ins: {found.seeds})"
-    say(f"expected test {found.metric.words} in per cent, {seen}:")
+    """Print the tables, then a line for every assumption, caution and result."""
+    level = f"{found.unit.value} level (mean over stand-ins: {found.seeds})"
+    echo(f"expected test {found.metric.words} in per cent, {level}:")
     print_table(found.table)
-    say(f"\nwhat a release costs, at delta {found.delta:g}: {found.protects}")
-    print_table(found.prices)
-    say("")
-    for item in found.assumes:
-        say(f"assumes    {item}")
-    say(f"what if    {found.what_if}")
     for one in found.methods:
-        for item in one.assumes:
-            say(f"{one.method:<10} would assume that {item}")
-    for name, why in found.left_out:
-        say(f"left out   {name}: {why}")
-    for caution in found.warnings:
-        say(f"WARNING    {caution}")
-    if plot is not None:
-        say(f"drawn      {plot}")
-    say(f"advice     {found.why}")
+        echo(f"  {import_method(one.method).title()}")
+    echo(f"\nwhat a release costs, at delta {found.delta:g}: {found.protects}")
+    print_table(found.prices)
+    lines = [("assumes", item) for item in found.assumes] + [("what if", found.what_if)]
+    lines += [(one.method, f"would assume that {item}") for one in found.methods for item in one.assumes]
+    lines += [("left out", f"{name}: {why}") for name, why in found.left_out]
+    lines += [("WARNING", caution) for caution in found.warnings]
+    lines += [] if plot is None else [("drawn", str(plot))]
+    echo("\n" + "\n".join(f"{word:<10} {item}" for word, item in [*lines, ("advice", found.why)]))
     if following is not None:
-        say(f"next: {following}")
+        echo(f"next: {following}")

@@ -7,32 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Option
 
+import graphveil as gv
+from graphveil.cli import options
+from graphveil.cli.graphs import CheckGraph
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, AsJson, CheckGraphOptions, OwnMethods, grouped
-from graphveil.cli.output import print_json, say
+from graphveil.cli.output import echo, print_json
 
 if TYPE_CHECKING:
     from graphveil.data.checking import Findings
 
-app = App()
+app = options.App()
 
 
 @app.command()
-@grouped
+@options.grouped
 def check(
-    source: CheckGraphOptions,
-    unit: Annotated[str, typer.Option(help="Who is to be protected: edge, node, features or label.")] = "edge",
-    like: Annotated[Path | None, typer.Option(help="Release that is to predict for these tables.")] = None,
-    own: OwnMethods = None,
-    as_json: AsJson = False,
+    source: CheckGraph,
+    unit: Annotated[str, Option(help="Who is to be protected: edge, node, features or label.")] = "edge",
+    like: Annotated[Path | None, Option(help="Release that is to predict for these tables.")] = None,
+    own: options.OwnMethods = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List every problem of your tables at once, what is ignored, and the next command. Free: nothing is trained.
 
     Exit code 2 if a training would be refused. What is printed counts records: it is for the data holder's eyes.
     """
-    import graphveil as gv
-
     if source.nodes is None:
         raise gv.InvalidInput("give your tables: --edges and --nodes, or --nodes alone")
     import_methods(own)
@@ -50,12 +51,12 @@ def check(
     if as_json:
         print_json({**found.describe(), "next": following})
     else:
-        say(f"{found}\nnext: {following}")
+        echo(f"{found}\nnext: {following}")
     if not found.ready:
         raise typer.Exit(2)
 
 
-def _next(source: CheckGraphOptions, unit: str, like: Path | None, found: Findings) -> str:
+def _next(source: CheckGraph, unit: str, like: Path | None, found: Findings) -> str:
     """The command to type next: this one with what would help, a training, or predictions."""
     from graphveil import checks, vocabulary
     from graphveil.methods import FLAGSHIPS

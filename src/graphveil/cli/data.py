@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from graphveil.cli.graphs import graph_of
-from graphveil.cli.options import App, AsJson, PackGraphOptions, Quiet, grouped
-from graphveil.cli.output import print_json, say
+from graphveil.cli import options
+from graphveil.cli.graphs import PackGraph, graph_of
+from graphveil.cli.output import echo, print_json
 
-app = App(no_args_is_help=True, help="Data on disk: pack a graph that memory cannot hold, download a dataset.")
+app = options.App(no_args_is_help=True, help="Data on disk: pack a graph that memory cannot hold, download a dataset.")
 
 
 @app.command("get")
 def data_get(
-    dataset: Annotated[str, typer.Argument(help="Name of a dataset; `graphveil datasets` lists them.")],
+    dataset: Annotated[str, Argument(help="Name of a dataset; `graphveil datasets` lists them.")],
     into: Annotated[
-        Path | None, typer.Option(help="Root of the raw files; default: GRAPHVEIL_DATA, else a folder of the cache.")
+        Path | None, Option(help="Root of the raw files; default: GRAPHVEIL_DATA, else a folder of the cache.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Download a public dataset by PyTorch Geometric's own classes. The only command that uses a network.
 
@@ -32,19 +32,19 @@ def data_get(
     if as_json:
         print_json({"dataset": dataset.lower(), "folder": None if found is None else str(found)})
     elif found is None:
-        say(f"{dataset} is made on the spot and needs no files; use it by its name")
+        echo(f"{dataset} is made on the spot and needs no files; use it by its name")
     else:
         named = "" if into is None else f"; use it with GRAPHVEIL_DATA={into}"
-        say(f"{dataset}: {found}{named}")
+        echo(f"{dataset}: {found}{named}")
 
 
 @app.command("pack")
-@grouped
+@options.grouped
 def data_pack(
-    out: Annotated[Path, typer.Option(help="Folder to write. It holds the private data: keep it as safe as those.")],
-    source: PackGraphOptions,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    out: Annotated[Path, Option(help="Folder to write. It holds the private data: keep it as safe as those.")],
+    source: PackGraph,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Write a graph, its split and what you state of it as a folder that `--packed` reads from disk as it is needed.
 
@@ -62,4 +62,4 @@ def data_pack(
         sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "features": graph.num_features}
         print_json({"folder": str(folder), "dataset": graph.name, "split": graph.split, **sizes, "bytes": size})
     else:
-        say(f"{graph}\n{folder}: {size / 1e6:.1f} MB, holds the private data; use it with --packed {folder}")
+        echo(f"{graph}\n{folder}: {size / 1e6:.1f} MB, holds the private data; use it with --packed {folder}")

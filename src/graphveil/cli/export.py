@@ -6,35 +6,35 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
+import graphveil as gv
+from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, OwnMethods
-from graphveil.cli.output import require_files, say
+from graphveil.cli.output import echo, require_files
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.release.edges import ReleasedEdges
 
-app = App()
+app = options.App()
 
 
 @app.command()
 def export(
-    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
-    to: Annotated[str, typer.Option(help="torch (.pt2) or onnx, of a model; pyg (.pt), of a released graph.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
+    release: options.ReleaseFolder,
+    to: Annotated[str, Option(help="torch (.pt2) or onnx, of a model; pyg (.pt), of a released graph.")],
+    out: Annotated[Path, Option("--out", "-o", help="File to write.")],
     nodes: Annotated[
-        Path | None, typer.Option(help="With --to pyg: the node table of the run, whose ids then go with the graph.")
+        Path | None, Option(help="With --to pyg: the node table of the run, whose ids then go with the graph.")
     ] = None,
-    id: Annotated[str, typer.Option(help="Column of that table with the ids.")] = "id",
-    own: OwnMethods = None,
+    id: Annotated[str, Option(help="Column of that table with the ids.")] = "id",
+    own: options.OwnMethods = None,
 ) -> None:
     """Write a model, or a released graph, as a file that torch, ONNX or PyG reads without graphveil.
 
     The certificate travels inside. Predictions that read a graph cannot leave this way, and are refused.
     """
-    import graphveil as gv
-
     require_files(release, out)
     import_methods(own)
     if to not in ("torch", "onnx", "pyg"):
@@ -49,7 +49,7 @@ def export(
         if not _holds_graph(release):
             raise gv.InvalidInput(f"{release} holds no released graph (`graphveil release-graph` writes one)")
         _write_pyg(gv.ReleasedEdges.load(release), nodes, id, out)
-    say(f"written to {out}")
+    echo(f"written to {out}")
 
 
 def _holds_graph(folder: Path) -> bool:
@@ -64,7 +64,6 @@ def _write_pyg(released: ReleasedEdges, nodes: Path | None, id: str, out: Path) 
 
     from graphveil.data.columns import node_ids
     from graphveil.data.tables import read_table
-    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
 
     if out.suffix != ".pt":

@@ -1,17 +1,125 @@
-"""The graph that a command's options name."""
+"""Options that name a graph, and the graph that they name."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from graphveil.cli.output import say
+from typer import Argument, Option
+
+import graphveil as gv
+from graphveil.cli import options
+from graphveil.cli.output import echo
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from graphveil.cli.options import GraphOptions
     from graphveil.data.graph import Graph
     from graphveil.data.schema import Schema
     from graphveil.data.tables import Table
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """A dataset or the user's own graph, from tables or packed; a public one beside it; what the user states of it."""
+
+    dataset: Annotated[str | None, Argument(metavar="DATASET", help="Name of a dataset, or give your own graph.")] = (
+        None
+    )
+    edges: Annotated[
+        Path | None, Option(help="Your own graph: edge table, .csv or .parquet; with Ray also many: 'parts/*.parquet'.")
+    ] = None
+    nodes: Annotated[
+        Path | None, Option(help="Its node table: id, label, features, maybe split; 'parts/*.parquet' too.")
+    ] = None
+    packed: Annotated[Path | None, Option(help="Your own graph: folder written by `graphveil data pack`.")] = None
+    public_edges: Annotated[Path | None, Option(help="Edge table of a public graph: not protected.")] = None
+    public_nodes: Annotated[Path | None, Option(help="Node table of the public graph; labels may be missing.")] = None
+    id: Annotated[str | None, Option(help="Column of the node table with the ids; default: id.")] = None
+    label: Annotated[str | None, Option(help="Column of the node table with the labels; default: label.")] = None
+    source: Annotated[str | None, Option(help="Column of the edge table with the sources; default: source.")] = None
+    target: Annotated[str | None, Option(help="Column of the edge table with the targets; default: target.")] = None
+    weight: Annotated[str | None, Option(help="Column of edge weights: 0 is no edge, others need --clean.")] = None
+    drop: Annotated[list[str] | None, Option(help="Column of the node table that is no feature. Repeatable.")] = None
+    encode: Annotated[
+        str | None,
+        Option(help="auto: categories, truth values, dates and blanks become numbers (public features only)."),
+    ] = None
+    categories: Annotated[
+        Path | None, Option(help='JSON file that declares columns: {"branch": ["Basel", "Bern"], "opened": "date?"}.')
+    ] = None
+    encoding: Annotated[str, Option(help="Of CSV files: utf-8, latin-1, cp1252, ...")] = "utf-8"
+    directed: options.Directed = False
+    clean: Annotated[bool, Option("--clean", help="Drop self-loops and duplicates instead of refusing them.")] = False
+    split: Annotated[
+        str | None,
+        Option(
+            help="random (75/10/15), public, per_class, two_graphs (a private graph beside a public one) or none (to "
+            "predict on a graph that was not trained on). A split column of your graph comes first. Default: random; "
+            "with --public-nodes all nodes train."
+        ),
+    ] = None
+    split_seed: Annotated[int, Option(help="Seed of the split.")] = 0
+    split_reads_labels: Annotated[
+        bool, Option("--split-reads-labels", help="You state that labels were read to make your graph's own split.")
+    ] = False
+    every_id_present: Annotated[
+        bool, Option("--every-id-present", help="You state that no id is blank: then its degrees may be counted.")
+    ] = False
+    population_degrees: Annotated[
+        str | None,
+        Option(
+            metavar="NUMBER|TABLE",
+            help="You state how many training ids each id points to at most, whoever is present: one number for all, "
+            "or a table with the columns id and degree (a packed graph's or a dataset's ids are 0, 1, ...).",
+        ),
+    ] = None
+
+    def columns(self) -> dict[str, Any]:
+        """The roles and encodings of columns, as arguments of `Graph.from_edges`."""
+        return {**self.names(), "encode": self.encode, "categories": self.categories}
+
+    def names(self) -> dict[str, Any]:
+        """The same for tables whose encoding is known."""
+        ends = {"source": self.source, "target": self.target, "weight": self.weight}
+        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), "encoding": self.encoding, **ends}
+
+    def typed(self) -> list[str]:
+        """The given options as words of a command line."""
+        words = [] if self.dataset is None else [shlex.quote(self.dataset)]
+        for item in fields(self):
+            value, flag = getattr(self, item.name), f"--{item.name.replace('_', '-')}"
+            if item.name != "dataset" and value is not None and value != item.default:
+                many = value if isinstance(value, list) else [value]
+                words += [flag] if value is True else [f"{flag} {shlex.quote(str(each))}" for each in many]
+        return words
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether an option describes columns of tables."""
+        return self.encoding != "utf-8" or any(value for key, value in self.columns().items() if key != "encoding")
+
+    @property
+    def names_private(self) -> bool:
+        """Whether any part of a private graph is given."""
+        return any(each is not None for each in (self.dataset, self.edges, self.nodes, self.packed))
+
+    @property
+    def names_public(self) -> bool:
+        """Whether any part of a public graph is given."""
+        return self.public_edges is not None or self.public_nodes is not None
+
+
+_PUBLIC, _SPLIT = {"public_edges", "public_nodes"}, {"split", "split_seed"}
+_STATED = {"split_reads_labels", "every_id_present", "population_degrees"}
+EvidenceGraph = Annotated[GraphOptions, {"split_reads_labels"}]
+InferGraph = Annotated[GraphOptions, _STATED]
+EdgesGraph = Annotated[GraphOptions, _PUBLIC, _STATED]
+PackGraph = Annotated[GraphOptions, _PUBLIC, {"packed"}]
+AdviseGraph = Annotated[GraphOptions, _PUBLIC, {"split_reads_labels"}]
+LedgerGraph = Annotated[GraphOptions, _PUBLIC, _STATED, _SPLIT]
+CheckGraph = Annotated[GraphOptions, _PUBLIC, _STATED, _SPLIT, {"dataset", "packed"}]
 
 
 def graph_of(given: GraphOptions, *, in_parts: bool = False, quiet: bool = False) -> Graph:
@@ -28,7 +136,6 @@ def graph_of(given: GraphOptions, *, in_parts: bool = False, quiet: bool = False
 
 def advised_graph(given: GraphOptions, edges_are_private: bool, quiet: bool = False) -> Graph:
     """The graph that advice is for. A table of private edges is not opened, and need not be there."""
-    import graphveil as gv
     from graphveil.data.datasets.source import drawn
 
     if given.nodes is None or not edges_are_private or given.dataset is not None or given.packed is not None:
@@ -49,24 +156,22 @@ def private_graph(
     in_parts: bool = False,
     quiet: bool = False,
 ) -> Graph:
-    """A named dataset, or the user's own tables or packed graph (split as asked unless they say how).
+    """A named dataset, or the user's own tables or packed graph, split as asked unless it comes with a split.
 
     schema: that of a release, by whose names the tables are read; in_parts, quiet: see `graph_of`. Where labels are
-    public, a graph without any is not split: nobody could be scored. Elsewhere the split, which is public, must not
-    tell whether somebody has one.
+    public, a graph without labels is not split, since it has no scores. Elsewhere the split, which is public, must not
+    depend on whether there are labels.
     """
-    import graphveil as gv
     from graphveil.data.datasets.source import drawn
 
-    named = [each for each in (given.dataset, given.edges, given.packed) if each is not None]
+    named = [str(each) for each in (given.dataset, given.edges, given.packed) if each is not None]
     if len(named) != 1:
-        found = f"; {' and '.join(map(str, named))} are {len(named)} graphs" if named else ""
         wanted = "name one dataset, or give your own graph with --edges and --nodes, or with --packed"
-        raise gv.InvalidInput(
-            f"--nodes needs --edges, a table with the columns source and target: {wanted}"
-            if given.nodes is not None and not named
-            else f"{wanted}{found}"
+        several = f"; {' and '.join(named)} are {len(named)} graphs" if named else ""
+        alone = (
+            "--nodes needs --edges, a table with the columns source and target: " if given.nodes and not named else ""
         )
+        raise gv.InvalidInput(f"{alone}{wanted}{several}")
     if given.dataset is not None:
         if given.dataset.lower() not in gv.datasets.names() and Path(given.dataset).exists():
             raise gv.InvalidInput(
@@ -88,8 +193,6 @@ def _name(edges: Path) -> str:
 
 def _own_graph(given: GraphOptions, schema: Schema | None, in_parts: bool, quiet: bool) -> Graph:
     """The user's packed graph, or the one of both tables; edges in many files stay there on a cluster."""
-    import graphveil as gv
-
     if given.packed is not None:
         if given.nodes is not None or given.directed or given.clean or given.reads_tables:
             raise gv.InvalidInput(
@@ -109,7 +212,7 @@ def _own_graph(given: GraphOptions, schema: Schema | None, in_parts: bool, quiet
         **given.columns(),
     )
     if given.clean and graph.edge_parts is None:
-        say(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
+        echo(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
     return graph
 
 
@@ -127,7 +230,6 @@ def node_table(given: GraphOptions, schema: Schema | None) -> Table:
 
 def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Graph:
     """The user's public graph, by the names of the private one or of a release; without names labels are numbers."""
-    import graphveil as gv
     from graphveil.data.tables import read_table
 
     edges, nodes = given.public_edges, given.public_nodes
@@ -135,7 +237,7 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
         raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
     table = read_table(nodes, "public nodes", encoding=given.encoding, dates=schema is not None)
     if schema is None and not classes:
-        # Without classes to compare them with, labels are of no use.
+        # options.Without classes to compare them with, labels are of no use.
         table = {key: column for key, column in table.items() if key not in (given.label or "label", "split")}
     return gv.Graph.from_edges(
         edges,
@@ -151,8 +253,6 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
 
 def _stated(graph: Graph, given: GraphOptions) -> Graph:
     """The graph with what the user states of it beside its tables."""
-    from graphveil.errors import InvalidInput
-
     if given.every_id_present and given.population_degrees is not None:
         raise InvalidInput("give --every-id-present or --population-degrees: with every id present degrees are counted")
     if given.split_reads_labels:
@@ -169,7 +269,6 @@ def _stated(graph: Graph, given: GraphOptions) -> Graph:
 def _degrees(given: str, graph: Graph) -> int | list[int]:
     """One number for all, or the column `degree` of a table, in the order of the graph's ids."""
     from graphveil.data.tables import read_table
-    from graphveil.errors import InvalidInput
 
     if given.isascii() and given.isdigit():
         return int(given)
@@ -177,10 +276,10 @@ def _degrees(given: str, graph: Graph) -> int | list[int]:
     if not {"id", "degree"} <= set(table):
         raise InvalidInput(f"{given}: the columns id and degree are needed; got {', '.join(table)}")
     order = list(map(str, range(graph.num_nodes))) if graph.ids is None else graph.ids.to_pylist()
-    told = dict(zip(map(str, table["id"].tolist()), map(str, table["degree"].tolist()), strict=True))
-    if len(told) != len(table["id"]) or told.keys() != set(order):
+    degrees = dict(zip(map(str, table["id"].tolist()), map(str, table["degree"].tolist()), strict=True))
+    if len(degrees) != len(table["id"]) or degrees.keys() != set(order):
         raise InvalidInput(f"{given} must have one row for every id of the graph, present or blank, and no others")
     try:
-        return [int(told[node]) for node in order]
+        return [int(degrees[node]) for node in order]
     except ValueError as error:
         raise InvalidInput(f"{given}: a degree is a whole number: {error}") from None

@@ -1,4 +1,4 @@
-"""The hyper-parameters of a method, or an attacker's settings, as flags."""
+"""The method that a user names, and its hyper-parameters, which are flags: --hops 2 --learning-rate 0.1."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import Field, fields
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from graphveil.cli.options import OnceCommand
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from typer import Context
+
     from graphveil.methods.method import Method
-    from graphveil.nn.own_network import OwnNetwork
 
 HYPER = (
     "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them. A method of "
@@ -26,73 +28,65 @@ HYPER = (
 
 
 class MethodCommand(OnceCommand):
-    """A command whose first argument is a method; that method's hyper-parameters are flags of the command."""
+    """A command on a method: each flag that is no option of the command is a hyper-parameter, found in `ctx.obj`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take `--flag value` and `--flag=value` of the method out before the ordinary options are read."""
-        if not (ctx.resilient_parsing or {"--help"} & set(args)):
-            options = {name: not getattr(param, "is_flag", False) for param in self.params for name in param.opts}
-            args, ctx.obj = _split_flags(self.method_first(args), options)
-        return super().parse_args(ctx, args)
-
-    def method_first(self, args: list[str]) -> list[str]:
-        """The arguments with what `--method` names in the place of the method."""
-        rest, given = taken(args, "--method")
-        import_methods(given)
-        return [*given, *rest]
-
-
-class SubjectCommand(MethodCommand):
-    """The same, but its first argument may be a release folder: then `--method` gives the class of its method."""
-
-    def method_first(self, args: list[str]) -> list[str]:
-        from graphveil.runtime.folders import settled
-
-        rest, given = taken(args, "--method")
-        import_methods(given)
-        return rest if given and rest and settled(Path(rest[0])).is_dir() else [*given, *rest]
-
-
-class UnitCommand(MethodCommand):
-    """The same, but without a method it takes the flagship of the unit."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the flagship's name first where no name is given."""
-        if ctx.resilient_parsing:
+        """Take the hyper-parameters out, and put the method first that --method names, or an empty word for none."""
+        if ctx.resilient_parsing or "--help" in args:
             return super().parse_args(ctx, args)
-        from graphveil import checks, vocabulary
-        from graphveil.data import datasets
-        from graphveil.methods import FLAGSHIPS
-
-        args = args if "--help" in args else self.method_first(args)
-        unit = re.search(r"(?:^|\0)--unit[=\0]([^\0]*)", "\0".join(args))
-        nameless = bool(args) and (args[0].startswith("-") or args[0] in datasets.names())
-        if unit is not None and nameless and "--help" not in args:
-            args = [FLAGSHIPS[checks.parse(vocabulary.Unit, unit[1], "unit")], *args]
+        takes_value = {name: not getattr(param, "is_flag", False) for param in self.params for name in param.opts}
+        args, ctx.obj = _split(args, takes_value)
+        subject, named = self.params[0], ctx.obj.pop("--method", None)
+        if named is not None:
+            import_method(named)
+            if subject.name != "subject" or not args or not is_folder(args[0]):
+                args.insert(subject.name == "name", named)  # `attack` has the name of the attack first
+        elif not subject.required and (not args or args[0].startswith("-") or _is_dataset(args[0])):
+            args = ["", *args]
         return super().parse_args(ctx, args)
 
 
-def taken(args: list[str], option: str) -> tuple[list[str], list[str]]:
-    """The other arguments, and what `option` was given, which is once at most."""
-    from graphveil.errors import InvalidInput
+def _split(args: list[str], options: Mapping[str, bool]) -> tuple[list[str], dict[str, str]]:
+    """The arguments of the command, and every other flag with its value; options: whether each takes a value."""
+    words, rest, flags = [*args], [], {}
+    while words:
+        flag, equals, value = (word := words.pop(0)).partition("=")
+        if flag in options or not flag.startswith("--") or flag == "--":
+            rest += [word, *(words.pop(0) for _ in words[:1] if options.get(word))]
+            continue
+        if flag in flags:
+            raise InvalidInput(f"{flag} is given twice; give it once")
+        flags[flag] = value if equals or not words or words[0].startswith("--") else words.pop(0)
+        if flag == "--method" and not flags[flag]:
+            raise InvalidInput("--method takes a value")
+    return rest, flags
 
-    words, rest, given = iter(args), [], []
-    for word in words:
-        flag, _, value = word.partition("=")
-        if flag != option:
-            rest.append(word)
-        elif found := value or next(words, ""):
-            given.append(found)
-        else:
-            raise InvalidInput(f"{option} takes a value")
-    if len(given) > 1:
-        raise InvalidInput(f"{option} is given twice; give it once")
-    return rest, given
+
+def is_folder(word: str) -> bool:
+    """Whether a word is the path of a folder, such as a release's."""
+    from graphveil.runtime.folders import settled
+
+    return settled(Path(word)).is_dir()
+
+
+def _is_dataset(word: str) -> bool:
+    from graphveil.data import datasets
+
+    return word in datasets.names()
+
+
+def is_method(word: str) -> bool:
+    """Whether a word is the name of a method, ours or registered, or a reference to a class."""
+    from graphveil import plugins
+    from graphveil.methods.method import METHODS
+
+    if word.lower() in METHODS.modules or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
+        return True
+    return any(one.name == word.lower() for one in plugins.registered(METHODS.group))
 
 
 def import_method(name: str) -> type[Method]:
     """The method that the user names, also by package.module:Class; modules of this folder come last."""
-
     from graphveil.methods.method import METHODS
 
     if ":" in name and os.getcwd() not in sys.path:
@@ -106,46 +100,22 @@ def import_methods(names: list[str] | None) -> None:
         import_method(name)
 
 
-def is_method(word: str) -> bool:
-    """Whether a word is the name of a method, ours or registered, or a reference to a class."""
-    from graphveil import plugins
-    from graphveil.methods.method import METHODS
+def build_method(context: Context, name: str, unit: str = "") -> Method:
+    """The method called `name`, or the flagship of the unit, with the hyper-parameters that are given as flags."""
+    from graphveil import checks, vocabulary
+    from graphveil.methods import FLAGSHIPS
 
-    if word.lower() in METHODS.modules or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
-        return True
-    return any(one.name == word.lower() for one in plugins.registered(METHODS.group))
-
-
-def _split_flags(args: list[str], options: dict[str, bool]) -> tuple[list[str], dict[str, str]]:
-    """Arguments without the hyper-parameters of the method they name, and those hyper-parameters.
-
-    options: those of the command, and whether they take a value.
-    """
-    from graphveil import errors
-
-    # What follows an option that takes a value is that value.
-    words = [word for before, word in zip(["", *args], args, strict=False) if not options.get(before)]
-    name = next((word for word in words if not word.startswith("-") and is_method(word)), None)
-    kind = None if name is None else import_method(name)
-    known = {} if kind is None else {f"--{f.name.replace('_', '-')}": f.name for f in fields(kind)}
-    rest: list[str] = []
-    given: dict[str, str] = {}
-    left = iter(args)
-    for word in left:
-        flag, _, value = word.partition("=")
-        if flag not in known or flag in options:
-            if flag.startswith("--") and flag not in options and name is not None:
-                raise errors.InvalidInput(_unknown(flag, name, known, options))
-            rest.append(word)
-        elif known[flag] in given:
-            raise errors.InvalidInput(f"{flag} is given twice; give it once")
-        else:
-            given[known[flag]] = value or next(left, "")
-    return rest, given
+    kind = import_method(name or FLAGSHIPS[checks.parse(vocabulary.Unit, unit, "unit")])
+    known = {f"--{item.name.replace('_', '-')}": item for item in fields(kind)}
+    if unknown := next((flag for flag in context.obj if flag not in known), None):
+        options = [word for param in context.command.params for word in param.opts]
+        raise InvalidInput(_unknown(unknown, kind.name(), [*known], options))
+    method: Method = kind(**{known[flag].name: _value(flag, text, known[flag]) for flag, text in context.obj.items()})
+    return method
 
 
-def _unknown(flag: str, name: str, known: Iterable[str], options: Iterable[str]) -> str:
-    """What to say of an option that neither the command nor the method has."""
+def _unknown(flag: str, name: str, known: list[str], options: list[str]) -> str:
+    """The message about an option that neither the command nor the method has."""
     if flag == "--class-weight":
         return (
             f"{name} has no class weights: it learns from private labels through noise alone, and counting classes "
@@ -153,36 +123,26 @@ def _unknown(flag: str, name: str, known: Iterable[str], options: Iterable[str])
             "two classes, a chance equal to the class's share makes both count alike)"
         )
     close = difflib.get_close_matches(flag, [*known, *options])
-    cure = f"; did you mean {', '.join(close)}?" if close else ""
-    return f"no option {flag}{cure or ';'} hyper-parameters of {name}: {', '.join(known)}"
+    cure = f"; did you mean {', '.join(close)}?" if close else ";"
+    return f"no option {flag}{cure} hyper-parameters of {name}: {', '.join(known)}"
 
 
-def build_method(name: str, given: dict[str, str]) -> Method:
-    """The method with the hyper-parameters that were given as flags."""
-    kind = import_method(name)
-    defaults = {item.name: item.default for item in fields(kind)}
-    own = {"network": own_network(given["network"])} if ":" in given.get("network", "") else {}
-    rest = {key: converted(text, type(defaults[key]), key) for key, text in given.items() if key not in own}
-    made: Method = kind(**rest, **own)
-    return made
-
-
-def own_network(reference: str) -> OwnNetwork:
-    """The module of their own that a user names, "package.module:Net"."""
+def _value(flag: str, text: str, field: Field[Any]) -> Any:
+    """A hyper-parameter from the text of its flag; a network may be a class of the user's, package.module:Net."""
     from graphveil import plugins
     from graphveil.nn.own_network import OwnNetwork
 
-    return OwnNetwork.of(plugins.named(reference))  # type: ignore[arg-type]  # `of` refuses what makes no module
+    if field.name == "network" and ":" in text:
+        return OwnNetwork.of(plugins.named(text))  # type: ignore[arg-type]  # `of` refuses what makes no module
+    return converted(text, type(field.default), flag)
 
 
-def converted(text: str, wanted: type, key: str) -> Any:
-    from graphveil.errors import InvalidInput
-
+def converted(text: str, wanted: type, flag: str) -> Any:
+    """The text of a flag as a value of the wanted type."""
     try:
         if wanted is bool:
             return {"true": True, "false": False}[text.lower()]
         return wanted(text)
     except (KeyError, ValueError, TypeError):
         words = {bool: "true or false", int: "a whole number", float: "a number", NoneType: "package.module:Net"}
-        kind = words.get(wanted, wanted.__name__)
-        raise InvalidInput(f"--{key.replace('_', '-')} takes {kind}, got {text!r}") from None
+        raise InvalidInput(f"{flag} takes {words.get(wanted, wanted.__name__)}, got {text!r}") from None

@@ -6,50 +6,47 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from graphveil.cli.graphs import private_graph
-from graphveil.cli.options import App, AsJson, LedgerGraphOptions, Unit, grouped
-from graphveil.cli.output import print_json, print_rows, require_files, say
+import graphveil as gv
+from graphveil.cli import options
+from graphveil.cli.graphs import LedgerGraph, private_graph
+from graphveil.cli.output import echo, print_json, print_rows, require_files
 
-app = App(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
+app = options.App(no_args_is_help=True, help="Budgets per dataset: open one, see what is spent.")
 
 
 @app.command("open")
-@grouped
+@options.grouped
 def ledger_open(
-    path: Annotated[Path, typer.Argument(help="Ledger file; created if needed.")],
-    unit: Unit,
-    epsilon: Annotated[float, typer.Option(help="Budget for all releases together.")],
-    delta: Annotated[float, typer.Option(help="Delta of the budget.")],
-    source: LedgerGraphOptions,
+    path: Annotated[Path, Argument(help="Ledger file; created if needed.")],
+    unit: options.Unit,
+    epsilon: Annotated[float, Option(help="Budget for all releases together.")],
+    delta: Annotated[float, Option(help="Delta of the budget.")],
+    source: LedgerGraph,
     like: Annotated[
         Path | None,
-        typer.Option(help="Release by whose names `infer` will read the tables, which need no labels then."),
+        Option(help="Release by whose names `infer` will read the tables, which need no labels then."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Give a dataset its budget, once."""
-    import graphveil as gv
-
     require_files(None, path)
     graph = private_graph(source, source.split, None if like is None else gv.load(like).schema)
     gv.Ledger(path).open(graph, unit, epsilon=epsilon, delta=delta)
     if as_json:
         print_json({"ledger": str(path), "dataset": graph.name, "unit": unit, "epsilon": epsilon, "delta": delta})
     else:
-        say(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
+        echo(f"{graph.name}: epsilon {epsilon:g} at delta {delta:g}, unit {unit}")
 
 
 @app.command("show")
 def ledger_show(
-    path: Annotated[Path, typer.Argument(help="Ledger file; it need not be writable.")],
-    entries: Annotated[bool, typer.Option("--entries", help="List every reservation instead of the totals.")] = False,
-    as_json: AsJson = False,
+    path: Annotated[Path, Argument(help="Ledger file; it need not be writable.")],
+    entries: Annotated[bool, Option("--entries", help="List every reservation instead of the totals.")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show budgets and what is spent of them by all plans together."""
-    import graphveil as gv
-
     book = gv.Ledger(path)
     rows = book.entries() if entries else [_account_row(item) for item in book.accounts()]
     print_rows(rows, as_json)

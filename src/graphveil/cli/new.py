@@ -9,23 +9,21 @@ from pathlib import Path
 from string import Template
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from graphveil.cli.options import App
-from graphveil.cli.output import say
+from graphveil.cli import options
+from graphveil.cli.output import echo
+from graphveil.errors import InvalidInput
 
-app = App(no_args_is_help=True, help="Write a package to begin with: a method of your own.")
+app = options.App(no_args_is_help=True, help="Write a package to begin with: a method of your own.")
 
 
 @app.command("method")
 def new_method(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Its name on the command line: small letters and digits.")
-    ],
-    out: Annotated[Path | None, typer.Option(help="The new folder; default: graphveil-NAME.")] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="Its name on the command line: small letters and digits.")],
+    out: Annotated[Path | None, Option(help="The new folder; default: graphveil-NAME.")] = None,
 ) -> None:
     """Write a package with a method that runs: the method, its page, its test and the entry point that registers it."""
-    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
 
     _require_free(name)
@@ -35,7 +33,7 @@ def new_method(
     for place, text in rendered(name).items():
         (folder / place).parent.mkdir(parents=True, exist_ok=True)
         write_file(folder / place, text.encode())
-    say(f"{folder}: pip install -e {folder}, then graphveil train {name} social --unit edge --epsilon 2 --delta 1e-5")
+    echo(f"{folder}: pip install -e {folder}, then graphveil train {name} social --unit edge --epsilon 2 --delta 1e-5")
 
 
 def rendered(name: str) -> dict[str, str]:
@@ -50,7 +48,6 @@ def rendered(name: str) -> dict[str, str]:
 
 def _require_free(name: str) -> None:
     """A word that can be a package and a class, and that no method has."""
-    from graphveil.errors import InvalidInput
     from graphveil.methods.method import METHODS
 
     if not re.fullmatch("[a-z][a-z0-9]*", name) or keyword.iskeyword(name):

@@ -1,10 +1,10 @@
-"""What commands print, and checks of what they are to write: before any budget is spent."""
+"""Printing, and checks of the files and folders that a command will write, made before any budget is spent."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from graphveil.data.graph import Graph
 
 _BYTES, _WIDTH = 8, 1024
-"""What a release takes for a score or a weight, and weights for every feature: generous, to see a full disk early."""
+"""Bytes of a score or a weight in a release, and weights of every feature: generous, to find a full disk early."""
 
 
-def say(text: str, err: bool = False) -> None:
-    """Print lines; what does not print in a name, a path or a cell is shown escaped, so that it acts on no terminal."""
+def echo(text: str, err: bool = False) -> None:
+    """Print lines, with unprintable characters of names, paths and cells escaped, so that none controls a terminal."""
     from graphveil.checks import escaped
 
     typer.echo("\n".join(map(escaped, text.split("\n"))), err=err)
@@ -32,7 +32,7 @@ def json_text(value: Any) -> str:
 
 
 def print_json(value: Any) -> None:
-    say(json_text(value))
+    echo(json_text(value))
 
 
 def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -48,7 +48,7 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from rich.text import Text
 
     if not rows:
-        say("nothing yet")
+        echo("nothing yet")
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in rows[0]:
@@ -65,42 +65,37 @@ def _cell(value: Any) -> str:
     return escaped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
-def require_release(folder: Path | None, force: bool) -> None:
-    """Refuse an unusable folder for a release, if one is named, before any budget is spent."""
-    from graphveil.release.release import require_replaceable
-    from graphveil.runtime.folders import require_room
+def require_release(
+    out: Path | None,
+    force: bool,
+    *files: Path | None,
+    journal: Path | None = None,
+    replaceable: Callable[[Path], object] | None = None,
+) -> None:
+    """Refuse, before any budget is spent, unusable places for a release, its journal and files beside it.
 
-    if folder is not None:
-        require_replaceable(folder)
-        require_vacant(folder, force)
-        require_room(folder)
-
-
-def require_vacant(folder: Path, force: bool) -> None:
-    """Nothing is in the folder, or may be replaced: a model was paid for and cannot be had again for free."""
+    replaceable: refuses a folder that holds anything but a release, which has been paid for and needs --force.
+    """
     from graphveil.errors import InvalidInput
+    from graphveil.release import release
+    from graphveil.runtime.folders import require_apart, require_room
 
-    if not force and folder.is_dir() and any(folder.iterdir()):
-        raise InvalidInput(f"{folder} holds a release already, which was paid for; choose another folder, or --force")
+    if out is not None:
+        (replaceable or release.require_replaceable)(out)
+        if not force and out.is_dir() and any(out.iterdir()):
+            raise InvalidInput(f"{out} holds a release already, which was paid for; choose another folder, or --force")
+        require_room(out)
+    require_files(out, *files)
+    if journal is not None:
+        require_apart(journal, out)
 
 
 def require_files(release: Path | None, *files: Path | None) -> None:
-    """Refuse an unusable output file, if one is named, before any budget is spent.
-
-    Files may tell what no certificate covers: none may lie in a release's folder, which may be given away.
-    """
+    """Refuse unusable output files, and files in a release's folder: it may be given away, and they are not covered."""
     from graphveil.runtime.folders import require_file
 
     for file in filter(None, files):
         require_file(file, release)
-
-
-def require_outside(journal: Path | None, release: Path | None) -> None:
-    """Refuse a journal in a folder that may be given away, be it one that is about to be written."""
-    from graphveil.runtime.folders import require_apart
-
-    if journal is not None:
-        require_apart(journal, release)
 
 
 def require_space(out: Path | None, graph: Graph) -> None:
@@ -113,12 +108,12 @@ def require_space(out: Path | None, graph: Graph) -> None:
 
 @contextmanager
 def resumable(out: Path) -> Iterator[None]:
-    """Work whose records go into `out` as they come; an interrupt says how to go on."""
+    """Work that keeps each record in `out` when it is made; an interrupt prints how to resume."""
     from graphveil.runtime.folders import require_folder
 
     require_folder(out, out)
     try:
         yield
     except KeyboardInterrupt:
-        say(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
+        echo(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
         raise typer.Exit(130) from None

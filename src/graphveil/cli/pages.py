@@ -5,27 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
+import graphveil as gv
+from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, OwnMethods, Quiet
-from graphveil.cli.output import require_files, say
+from graphveil.cli.output import echo, require_files
 
-app = App()
+app = options.App()
 
 
 @app.command()
 def card(
-    release: Annotated[Path, typer.Argument(help="Folder, as written by `train --out` or `release-graph --out`.")],
+    release: options.ReleaseFolder,
     format: Annotated[
         str,
-        typer.Option(help="text, html (a page), registry (JSON, for a registry), huggingface (README.md) or markdown."),
+        Option(help="text, html (a page), registry (JSON, for a registry), huggingface (README.md) or markdown."),
     ] = "text",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: print it.")] = None,
-    own: OwnMethods = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="File to write; default: print it.")] = None,
+    own: options.OwnMethods = None,
 ) -> None:
     """Show what a release promises, as officers file it. It is checked first; what only you know is left blank."""
-    import graphveil as gv
     from graphveil.checks import parse
     from graphveil.report.filings import Filing, filed
     from graphveil.runtime.folders import write_file
@@ -35,20 +35,20 @@ def card(
     import_methods(own)
     made = filed(gv.verify(release), form)
     if out is None:
-        say(made)
+        echo(made)
     else:
         write_file(out, f"{made}\n".encode())
-        say(f"written to {out}")
+        echo(f"written to {out}")
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the release and the summary.")] = Path("demo"),
-    quiet: Quiet = False,
+    out: Annotated[Path, Option(help="Folder for the release and the summary.")] = Path("demo"),
+    quiet: options.Quiet = False,
 ) -> None:
     """Train hearsay at epsilon 2 on the embedded graph, beside the non-private GCN and the graph-free MLP."""
     from graphveil.report import demonstrate
     from graphveil.runtime.folders import require_folder
 
     require_folder(out, out)
-    say(demonstrate(out, quiet=quiet))
+    echo(demonstrate(out, quiet=quiet))

@@ -1,9 +1,15 @@
-"""Scores as lines of text, beside what naming the largest class would give."""
+"""The card and the scores of a release, as `train` and `extend` print them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphveil.cli.output import echo, print_table
+
+if TYPE_CHECKING:
+    from graphveil.release.release import Release
 
 ONE_CLASS = (
     "the model names one class only on these nodes, and its accuracy is that class's share: look at balanced accuracy "
@@ -11,54 +17,58 @@ ONE_CLASS = (
     "with --threshold CLASS=CHANCE"
 )
 
-_CLASSES = 12
+MAX_CLASSES = 12
 """Classes that a terminal lists; the record and the page have all."""
 
-_CROSSED = 6
+MAX_CONFUSED = 6
 """Classes whose confusion matrix fits a terminal."""
 
 
-def in_one_line(found: dict[str, Any]) -> str:
-    """The scores of all classes together."""
-    said = (
-        f"accuracy {found['accuracy']:.4f} (largest class {found['largest_class']:.4f})",
-        f"balanced {_share(found['balanced_accuracy'])}",
-        f"macro F1 {_share(found['f1'])}",
-        f"AUC {_share(found['auc'])}",
-        f"average precision {_share(found['average_precision'])}",
+def print_release(release: Release, entry: dict[str, Any], out: Path | None) -> None:
+    """Print the card, the scores in a run's record, and what a prediction costs."""
+    test = entry["test"]
+    echo(release.card())
+    for part in ("val", "test"):
+        if entry[part] is not None:
+            echo(f"  {part:<11} {in_one_line(entry[part])}")
+    if test is not None:
+        print_classes(entry["classes"], test)
+        if test["names_one_class"]:
+            echo(f"  WARNING     {ONE_CLASS}")
+    if entry["scores_are_private"]:
+        echo("  note        these scores are statistics of private labels; no certificate covers them")
+    echo(f"  predict     {release.prediction_cost}")
+    if out is not None:
+        echo(f"  saved       {out}")
+
+
+def in_one_line(scores: dict[str, Any]) -> str:
+    """The scores of all classes together, beside the accuracy of always naming the largest class."""
+    rest = {"balanced": "balanced_accuracy", "macro F1": "f1", "AUC": "auc", "average precision": "average_precision"}
+    return ", ".join(
+        [
+            f"accuracy {scores['accuracy']:.4f} (largest class {scores['largest_class']:.4f})",
+            *(f"{words} {_digits(scores[key])}" for words, key in rest.items()),
+        ]
     )
-    return ", ".join(said)
 
 
-def by_class(names: Sequence[str], found: dict[str, Any]) -> list[str]:
-    """A table of the classes, the rarest first, and the confusion matrix where it fits."""
-    order = sorted(range(len(names)), key=lambda place: found["classes"][place]["nodes"])
-    shown = order[:_CLASSES]
-    width = max(5, *(len(names[place]) for place in shown))
-    lines = [f"{'class':<{width}}  precision  recall     F1    AUC  average precision  nodes"]
-    for place in shown:
-        one = found["classes"][place]
-        cells = [_share(one[score]) for score in ("precision", "recall", "f1", "auc", "average_precision")]
-        lines.append(
-            f"{names[place]:<{width}}  {cells[0]:>9}  {cells[1]:>6} {cells[2]:>6} {cells[3]:>6}  {cells[4]:>17}  "
-            f"{one['nodes']:>5}"
-        )
-    if len(order) > len(shown):
-        lines.append(f"and {len(order) - len(shown)} larger classes: --record FILE and --summary FILE have all")
-    return lines + (_crossed(names, found["confusion"]) if len(names) <= _CROSSED else [])
+def print_classes(names: Sequence[str], scores: dict[str, Any]) -> None:
+    """Print a table of the classes, the rarest first, and the confusion matrix where it fits."""
+    columns = {"F1": "f1", "AUC": "auc", "average precision": "average_precision"}
+    columns = {"precision": "precision", "recall": "recall"} | columns
+    rows = [
+        {"class": name, **{words: _digits(one[key]) for words, key in columns.items()}, "nodes": one["nodes"]}
+        for name, one in sorted(zip(names, scores["classes"], strict=True), key=lambda pair: pair[1]["nodes"])
+    ]
+    print_table(rows[:MAX_CLASSES])
+    if len(rows) > MAX_CLASSES:
+        echo(f"and {len(rows) - MAX_CLASSES} larger classes: --record FILE and --summary FILE have all")
+    if len(names) <= MAX_CONFUSED:
+        matrix = zip(names, scores["confusion"], strict=True)
+        print_table([{"is / named": name, **dict(zip(names, row, strict=True))} for name, row in matrix])
 
 
-def _crossed(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> list[str]:
-    """Nodes by their class (rows) and by the class that they were given (columns)."""
-    first = max(len("is / named"), *map(len, names))
-    widths = [max(len(name), 5) for name in names]
-    head = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
-    lines = [f"{'is / named':<{first}}  {head}"]
-    for name, row in zip(names, confusion, strict=True):
-        lines.append(f"{name:<{first}}  " + "  ".join(f"{n:>{width}}" for n, width in zip(row, widths, strict=True)))
-    return lines
-
-
-def _share(value: float | None) -> str:
+def _digits(value: float | None) -> str:
     """Four digits, or a dash where there is no such number."""
     return "-" if value is None else f"{value:.4f}"

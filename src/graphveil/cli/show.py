@@ -1,4 +1,4 @@
-"""Commands that list what there is."""
+"""Commands that list methods and datasets."""
 
 from __future__ import annotations
 
@@ -6,86 +6,88 @@ import sys
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument
 
+from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_method
-from graphveil.cli.options import App, AsJson
-from graphveil.cli.output import print_json, print_rows, print_table, say
+from graphveil.cli.output import echo, print_json, print_rows, print_table
+from graphveil.errors import GraphveilError
 
 if TYPE_CHECKING:
     from graphveil.methods.method import Method
 
-app = App()
+app = options.App()
 
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[METHOD]", help="Show one method in full.")] = None,
-    as_json: AsJson = False,
+    name: Annotated[str | None, Argument(metavar="METHOD", help="Show one method in full.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the methods, or the hyper-parameters of one and what they mean."""
-    from graphveil.methods.method import METHODS
+    if name:
+        _show(import_method(name), as_json)
+        return
+    found = _all_methods()
+    rows = [_row(key, kind) for key, kind in found.items()]
+    if as_json:
+        print_json(rows)
+        return
+    lines = []
+    for row, kind in zip(rows, found.values(), strict=True):
+        about = f"DOES NOT LOAD: {kind}" if isinstance(kind, GraphveilError) else kind.subtitle or row["about"]
+        origin = f" [from {row['from']}]" if "from" in row else ""
+        lines.append({"method": row["name"], "protects": row["units"], "about": f"{about}{origin}"})
+    print_table(lines)
+
+
+def _show(kind: type[Method], as_json: bool) -> None:
+    """Print one method and its hyper-parameters."""
     from graphveil.methods.settings import settings
 
-    kinds = [import_method(name)] if name else list(METHODS.ours().values())
-    rows = [_method_row(kind) for kind in kinds] + ([] if name else _others())
+    row = _row(kind.name(), kind)
     if as_json:
-        print_json(rows[0] if name else rows)
-    elif name:
-        say(f"{rows[0]['name']}: {rows[0]['about']}\nprotects: {', '.join(rows[0]['units'])}")
-        say(f"from: {rows[0]['from']}, not part of graphveil\n" if "from" in rows[0] else "")
-        print_table(
-            [
-                {
-                    "flag": f"--{one.name.replace('_', '-')}",
-                    "default": one.default,
-                    "meaning": one.meaning + (f" Choices: {', '.join(one.choices)}." if one.choices else ""),
-                }
-                for one in settings(kinds[0])
-                if one.name in rows[0]["parameters"]
-            ]
-        )
-    else:
-        print_table([_line(row) for row in rows])
+        print_json(row)
+        return
+    echo(f"{kind.title()}\n{row['about']}\nprotects: {', '.join(row['units'])}")
+    echo(f"from: {row['from']}, not part of graphveil\n" if "from" in row else "")
+    lines = []
+    for one in settings(kind):
+        if one.name in row["parameters"]:
+            meaning = one.meaning + (f" Choices: {', '.join(one.choices)}." if one.choices else "")
+            lines.append({"flag": f"--{one.name.replace('_', '-')}", "default": one.default, "meaning": meaning})
+    print_table(lines)
 
 
 @app.command()
-def datasets(as_json: AsJson = False) -> None:
+def datasets(as_json: options.AsJson = False) -> None:
     """List the datasets and whether their files are here."""
     from graphveil.data.datasets import describe
 
     print_rows(describe(), as_json)
 
 
-def _method_row(kind: type[Method]) -> dict[str, Any]:
+def _all_methods() -> dict[str, type[Method] | GraphveilError]:
+    """Our methods and those that entry points register; for one that does not load, the error."""
+    from graphveil.methods.method import METHODS
+
+    found: dict[str, type[Method] | GraphveilError] = dict(METHODS.ours())
+    for name, other in METHODS.others().items():
+        try:
+            found[name] = other if isinstance(other, GraphveilError) else METHODS.find(name)
+        except GraphveilError as error:
+            found[name] = error
+    return found
+
+
+def _row(name: str, kind: type[Method] | GraphveilError) -> dict[str, Any]:
+    """A method as data."""
     from graphveil.methods.described import source_of
     from graphveil.plugins import is_ours
 
-    module = sys.modules[kind.__module__]
+    if isinstance(kind, GraphveilError):
+        return {"name": name, "about": "", "units": [], "parameters": {}, "error": str(kind)}
     parameters = {item.name: item.default for item in fields(kind) if item.default is not MISSING}
-    about = (module.__doc__ or "").strip().partition("\n")[0]
+    about = (sys.modules[kind.__module__].__doc__ or "").strip().partition("\n")[0]
     row = {"name": kind.name(), "about": about, "units": sorted(kind.units), "parameters": parameters}
     return row if is_ours(kind) else {**row, "from": source_of(kind)}
-
-
-def _others() -> list[dict[str, Any]]:
-    """A row for every method that is registered by an entry point; one that does not load says why."""
-    from graphveil.errors import GraphveilError
-    from graphveil.methods.method import METHODS
-
-    rows = []
-    for name, found in METHODS.others().items():
-        try:
-            if isinstance(found, GraphveilError):
-                raise found
-            rows.append(_method_row(METHODS.find(name)))
-        except GraphveilError as error:
-            rows.append({"name": name, "about": "", "units": [], "parameters": {}, "error": str(error)})
-    return rows
-
-
-def _line(row: dict[str, Any]) -> dict[str, str]:
-    """A method for people."""
-    about = f"DOES NOT LOAD: {row['error']}" if "error" in row else row["about"]
-    beside = f" [from {row['from']}]" if "from" in row else ""
-    return {"method": row["name"], "protects": ", ".join(row["units"]), "about": f"{about}{beside}"}

@@ -153,6 +153,11 @@ class Method(Serializable):
         return cls.__name__.lower()
 
     @classmethod
+    def title(cls) -> str:
+        """The name with the subtitle, if there is one."""
+        return f"{cls.name()}: {cls.subtitle}" if cls.subtitle else cls.name()
+
+    @classmethod
     def upgraded(cls, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """A description of any method by an earlier version, as this version writes it, if it is one of this kind."""
         return described

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from graphveil.report.advised import advice_picture
-from graphveil.report.run import Bar, card_page, demonstrate, summary
+from graphveil.report.run import Bar, card_page, demonstrate, run_page, summary
 
-__all__ = ["Bar", "advice_picture", "card_page", "demonstrate", "summary"]
+__all__ = ["Bar", "advice_picture", "card_page", "demonstrate", "run_page", "summary"]

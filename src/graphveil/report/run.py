@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphveil.codec import rounded
+from graphveil.data.graph import Graph
 from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
@@ -136,6 +137,20 @@ def _found(epsilon: float, delta: float) -> float:
 def _named(names: Sequence[str], classes: Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
     """Scores with the names of their classes; a class that the release does not know has its number."""
     return [(names[place] if place < len(names) else str(place), one) for place, one in enumerate(classes)]
+
+
+def run_page(release: Release, entry: Mapping[str, Any], graph: Graph) -> str:
+    """The page of a run, from its record, beside its baselines; it marks scores that depend on private labels."""
+    import graphveil as gv
+
+    test, certificate = entry["test"], release.certificate
+    bars = [] if test is None else [Bar.of(release.method.name(), test, certificate.epsilon)]
+    if bars and certificate.plan.adjacency.unit is Unit.EDGE and release.method.name() != "mlp":
+        # Features and labels are public at edge level, so this costs nothing. It weighs classes as the release does.
+        mlp = gv.methods.Mlp(class_weight=getattr(release.method, "class_weight", "equal"))
+        baseline = gv.train(graph, mlp, epsilon=1, unit="edge", seed=0, compute=Compute(quiet=True))
+        bars.append(Bar.of("mlp, reads no edge", baseline.evaluate("test"), 0.0))
+    return summary(release, bars, entry["scores_are_private"], test)
 
 
 def demonstrate(out: Path, *, quiet: bool = False) -> str:

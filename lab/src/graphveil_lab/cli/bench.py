@@ -7,45 +7,44 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
+from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, AsJson, OneJobOptions, OwnMethods, Quiet, grouped
-from graphveil.cli.output import print_json, print_rows, require_files, resumable, say
+from graphveil.cli.output import echo, print_json, print_rows, require_files, resumable
 
-app = App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
+app = options.App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
 
-SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A spec file, or a name from `bench list`.")]
-RecordFolder = Annotated[Path, typer.Option("--out", help="Folder of the records; what is interrupted goes on there.")]
+SpecName = Annotated[str, Argument(metavar="SPEC", help="A spec file, or a name from `bench list`.")]
+RecordFolder = Annotated[Path, Option("--out", help="Folder of the records; what is interrupted goes on there.")]
 KeptFiles = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS...", help="Files written by `bench run --results`.", dir_okay=False)
+    list[Path], Argument(metavar="RESULTS...", help="Files written by `bench run --results`.", dir_okay=False)
 ]
 
 
 @app.command("run")
-@grouped
+@options.grouped
 def bench_run(
     specs: Annotated[
-        list[str], typer.Argument(metavar="SPEC...", help="Spec files, or names from `bench list`; all: every one.")
+        list[str], Argument(metavar="SPEC...", help="Spec files, or names from `bench list`; all: every one.")
     ],
     *,
     out: RecordFolder = Path(".bench"),
-    workers: OneJobOptions,
+    workers: options.Jobs,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small part: small datasets, one seed, one epsilon, two grid points.")
+        bool, Option("--quick", help="A small part: small datasets, one seed, one epsilon, two grid points.")
     ] = False,
-    datasets: Annotated[str | None, typer.Option(help="Only these of the datasets: NAME,NAME,...")] = None,
+    datasets: Annotated[str | None, Option(help="Only these of the datasets: NAME,NAME,...")] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Also write the table as JSON to this file; of several specs, to this folder.")
+        Path | None, Option(help="Also write the table as JSON to this file; of several specs, to this folder.")
     ] = None,
     merge: Annotated[
         bool,
-        typer.Option(
-            "--merge", help="Keep the other lines of the file of --results; those of this run replace theirs."
-        ),
+        Option("--merge", help="Keep the other lines of the file of --results; those of this run replace theirs."),
     ] = False,
-    own: OwnMethods = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    own: options.OwnMethods = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run experiments. What was finished before, and what they share, is not run again.
 
@@ -79,16 +78,16 @@ def bench_run(
     else:
         for name, rows in tables.items():
             heading = f"{name}: {wanted[name].title}\n" if several else ""
-            say(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
+            echo(f"{heading}{table.show(rows, json=as_json)}" + ("\n" if heading else ""))
     if failures := [record.failure for records in found for record in records if record.failure]:
-        say(f"{len(failures):,} of the tasks failed, the first with: {failures[0]}", err=True)
+        echo(f"{len(failures):,} of the tasks failed, the first with: {failures[0]}", err=True)
         raise typer.Exit(1)
 
 
 @app.command("list")
 def bench_list(
     out: RecordFolder = Path(".bench"),
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the experiments that ship with graphveil, and how much of each is done."""
     from graphveil_lab.bench import runner
@@ -99,19 +98,19 @@ def bench_list(
 
 
 @app.command("audit")
-@grouped
+@options.grouped
 def bench_audit(
     spec: SpecName,
     *,
     out: RecordFolder = Path(".bench"),
-    runs: Annotated[int, typer.Option(min=2, help="Runs of each claim, on both graphs together.")] = 400,
+    runs: Annotated[int, Option(min=2, help="Runs of each claim, on both graphs together.")] = 400,
     results: Annotated[
-        Path | None, typer.Option(help="Also put the bounds beside the lines of this table, which bench run wrote.")
+        Path | None, Option(help="Also put the bounds beside the lines of this table, which bench run wrote.")
     ] = None,
-    workers: OneJobOptions,
-    own: OwnMethods = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    workers: options.Jobs,
+    own: options.OwnMethods = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Attack every claim of an experiment on small graphs; its table then shows certified lower bounds.
 
@@ -138,15 +137,15 @@ def bench_audit(
 def bench_show(
     spec: SpecName,
     out: RecordFolder = Path(".bench"),
-    own: OwnMethods = None,
-    as_json: AsJson = False,
+    own: options.OwnMethods = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show an experiment's table: mean, spread, and the published figure beside ours."""
     from graphveil_lab.bench import table
 
     import_methods(own)
     _, rows = table.recorded(spec, out)
-    say(table.show(rows, json=as_json))
+    echo(table.show(rows, json=as_json))
 
 
 @app.command("markdown")
@@ -156,17 +155,17 @@ def bench_markdown(
     """Print kept results as one Markdown table, as in the README."""
     from graphveil_lab.bench.table import markdown
 
-    say(markdown(results))
+    echo(markdown(results))
 
 
 @app.command("board")
 def bench_board(
     results: KeptFiles,
-    epsilon: Annotated[float, typer.Option(help="The epsilon at which methods are compared.")] = 4.0,
+    epsilon: Annotated[float, Option(help="The epsilon at which methods are compared.")] = 4.0,
     best: Annotated[
-        bool, typer.Option("--best", help="Only the best proven line of each graph, at every epsilon, and its gaps.")
+        bool, Option("--best", help="Only the best proven line of each graph, at every epsilon, and its gaps.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print kept results as a leaderboard: per unit and split, methods against datasets."""
     from graphveil_lab.bench.best_proven import best_proven
@@ -175,8 +174,8 @@ def bench_board(
     if best and as_json:
         raise typer.BadParameter("--best is printed as Markdown; take --json without it")
     if best:
-        say(best_proven(results))
+        echo(best_proven(results))
     elif as_json:
         print_json([{"label": line.full_label, **line.model_dump()} for line in board_lines(results, epsilon)])
     else:
-        say(board(results, epsilon))
+        echo(board(results, epsilon))

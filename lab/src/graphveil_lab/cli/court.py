@@ -6,26 +6,27 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from graphveil.cli.options import App, OneJobOptions, Quiet, grouped
-from graphveil.cli.output import print_table, require_files, say
+from graphveil.cli import options
+from graphveil.cli.output import echo, print_table, require_files
 
-app = App()
+app = options.App()
 
 
 @app.command()
-@grouped
+@options.grouped
 def court(
     *,
-    seed: Annotated[int, typer.Option(help="Seed of all runs.", min=0)] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
+    seed: Annotated[int, Option(help="Seed of all runs.", min=0)] = 0,
+    quick: Annotated[bool, Option("--quick", help="Fewer runs, and one case per method and unit.")] = False,
     only: Annotated[
-        str | None, typer.Option(help="Cases of these names, or whose names begin with them: NAME,NAME,...")
+        str | None, Option(help="Cases of these names, or whose names begin with them: NAME,NAME,...")
     ] = None,
-    workers: OneJobOptions,
-    html: Annotated[Path | None, typer.Option(help="Also write the table as a page.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
-    quiet: Quiet = False,
+    workers: options.Jobs,
+    html: Annotated[Path | None, Option(help="Also write the table as a page.")] = None,
+    json_file: Annotated[Path | None, Option("--json", help="Also write everything as JSON.")] = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Refute every claim that is known to be false, attack every sound one. Exit code 1 if a verdict is unexpected."""
     from graphveil.runtime.folders import write_file
@@ -40,6 +41,6 @@ def court(
     if json_file is not None:
         kept_files.write(json_file, held.describe())
     print_table([ruling.row() for ruling in held.rulings])
-    say(held.footer())
+    echo(held.footer())
     if not held.as_expected:
         raise typer.Exit(1)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
+from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.options import App, AsJson, OwnMethods
-from graphveil.cli.output import print_json, require_files, say
+from graphveil.cli.output import echo, print_json, require_files
+from graphveil.errors import InvalidInput
 
-app = App()
+app = options.App()
 
 
 @app.command()
 def report(
     records: Annotated[
-        list[Path], typer.Argument(metavar="RECORDS...", help="Results as JSON: tables, attacks, a court, or folders.")
+        list[Path], Argument(metavar="RECORDS...", help="Results as JSON: tables, attacks, a court, or folders.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, Option("--out", "-o", help="The page to write.")] = Path("report.html"),
     spec: Annotated[
-        str | None, typer.Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
+        str | None, Option(help="Folders hold records of `bench run` of this experiment (a file or a name).")
     ] = None,
-    own: OwnMethods = None,
-    as_json: AsJson = False,
+    own: options.OwnMethods = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write one page of curves, brackets, attacks, tables and method cards. It opens offline, alone."""
-    from graphveil.errors import InvalidInput
     from graphveil.runtime.folders import write_file
     from graphveil_lab.report.page import report as page
     from graphveil_lab.report.records import read
@@ -42,4 +42,4 @@ def report(
     if as_json:
         print_json({"file": str(out), "bytes": len(made), "records": found.titles()})
     else:
-        say(f"{out}: {len(made) / 1e6:.1f} MB")
+        echo(f"{out}: {len(made) / 1e6:.1f} MB")

@@ -45,7 +45,7 @@ def extend(
     ask: Annotated[
         Path | None, Option(help="Instead of --refresh: text file with the ids of nodes asked about, one a line.")
     ] = None,
-    spending: options.Spending,
+    spending: options.SpendingOptions,
     keep_ids: options.KeepIds = False,
     out: Annotated[Path | None, Option(help="Folder for the release of this period.")] = None,
     force: options.Force = False,
@@ -99,7 +99,7 @@ def infer(
     *,
     source: InferGraph,
     budget: options.Budget,
-    spending: Annotated[options.Spending, {"secure"}],
+    spending: Annotated[options.SpendingOptions, {"secure"}],
     threshold: options.Threshold = None,
     out: Annotated[
         Path | None,

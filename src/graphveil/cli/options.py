@@ -131,7 +131,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Spending:
+class SpendingOptions:
     """The source of a run's noise, and the ledger that counts it."""
 
     seed: Annotated[int | None, Option(help="Fixes everything, noise included: not for release.")] = None

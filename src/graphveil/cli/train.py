@@ -34,7 +34,7 @@ def train(
     budget: options.Budget,
     reading: options.Reading = "sound",
     source: GraphOptions,
-    spending: options.Spending,
+    spending: options.SpendingOptions,
     journal: Annotated[
         Path | None, Option(help="For a graph that will grow (see `extend`): new folder, as private as the edges.")
     ] = None,
@@ -128,7 +128,7 @@ def release_graph(
     budget: options.Budget,
     reading: options.Reading = "sound",
     source: EdgesGraph,
-    spending: options.Spending,
+    spending: options.SpendingOptions,
     format: Annotated[str, Option(help="Of the edge list: parquet or csv.")] = "parquet",
     force: options.Force = False,
     as_json: options.AsJson = False,

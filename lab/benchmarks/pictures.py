@@ -13,7 +13,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from graphveil.report import charts
-from graphveil.report.charts import Level, Point, Series
+from graphveil.report.charts import Point, Series
 from graphveil_lab.bench import kept
 from graphveil_lab.bench.best_proven import LARGEST
 from graphveil_lab.bench.kept import KeptLine
@@ -38,23 +38,19 @@ def accuracy(lines: Sequence[KeptLine]) -> str:
     return charts.picture(title, panels, columns=2)
 
 
-def _panel(unit: str, lines: Sequence[KeptLine]) -> tuple[str, Markup, list[tuple[Markup, str]]]:
+def _panel(unit: str, lines: Sequence[KeptLine]) -> tuple[str, Markup, list[Series]]:
     paid = _means([line for line in lines if not line.free and line.reading == "sound"])
     free = _means([line for line in lines if line.free and not line.method.startswith(LARGEST)])
     ranked = sorted(paid, key=lambda label: -statistics.fmean(point.y for point in paid[label]))
     # Of several variants of a method the best.
     best = [mine[0] for mine in grouped(ranked, lambda label: label.split(" ")[0]).values()][:BEST]
     series = [Series(label, style, paid[label]) for style, label in enumerate(best)]
-    levels = [
-        Level(label, style, point.y, f"{point.y:.1%}")
-        for style, (label, [point]) in enumerate(((label, at) for label, at in free.items() if len(at) == 1), len(best))
+    one_point = [(label, at[0]) for label, at in free.items() if len(at) == 1]
+    series += [
+        Series.level(label, style, at.y, f"{at.y:.1%}") for style, (label, at) in enumerate(one_point, len(best))
     ]
-    drawn = charts.against_epsilon(
-        series, levels, "epsilon (log scale)", "test accuracy, %", f"{unit} level", spread=0.0
-    )
-    legend = [(charts.key(one.style), one.label) for one in series]
-    legend += [(charts.key(one.style, "dotted"), one.label) for one in levels]
-    return f"protects: {unit}", drawn, legend
+    drawn = charts.against_epsilon(series, "epsilon (log scale)", "test accuracy, %", f"{unit} level", spread=0.0)
+    return f"protects: {unit}", drawn, series
 
 
 def _means(lines: Sequence[KeptLine]) -> dict[str, tuple[Point, ...]]:

@@ -1,7 +1,7 @@
-"""What officers file of a release: an entry of a deployment registry, a Hugging Face model card, a page in Markdown.
+"""Forms of a release for privacy officers: an entry of a deployment registry, a Hugging Face card, a Markdown page.
 
-Every fact is taken from the release in one place, `entry`; the other forms show it. What no release can know, such as
-the purpose and why this epsilon, is left to the user: null in the entry, and listed in `to_be_filled`.
+Every fact is taken from the release in `entry`; the other forms show the entry. What the release does not contain, such
+as the purpose and why this epsilon, is left to the user: null in the entry, and listed in `to_be_filled`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from graphveil.release.edges import ReleasedEdges
 from graphveil.release.release import Release
 from graphveil.release.statement import even_odds
 from graphveil.report.run import card_page
-from graphveil.vocabulary import Adjacency, Reading, Unit
+from graphveil.report.templates import render
+from graphveil.vocabulary import Adjacency, Unit
 
 SCHEMA = 1
 """Version of the entry: docs/filings/registry.schema.json."""
@@ -37,8 +38,6 @@ _TIMING = "none: how long a run takes, and other side channels of the machine th
 _GRID = "noise is rounded to a grid, and the rounding is charged; what remains is the error of sampling in doubles"
 _SEEDED = "none: the noise follows from a seed, and whoever knows it can subtract it"
 _NOTHING = "not needed: nothing private is read, and no noise is drawn"
-
-
 _UNPROTECTED = "not applicable: nothing is protected"
 
 
@@ -58,10 +57,10 @@ def filed(release: Release | ReleasedEdges, form: Filing) -> str:
         return card_page(release)
     if form is Filing.TEXT:
         return release.card()
-    told = entry(release)
+    facts = entry(release)
     if form is Filing.REGISTRY:
-        return json.dumps(told, indent=2)
-    return _model_card(told) if form is Filing.HUGGINGFACE else _page(told)
+        return json.dumps(facts, indent=2)
+    return _page(facts, card=form is Filing.HUGGINGFACE)
 
 
 # The facts
@@ -70,7 +69,7 @@ def filed(release: Release | ReleasedEdges, form: Filing) -> str:
 def entry(release: Release | ReleasedEdges) -> dict[str, Any]:
     """All that is filed, as plain values: docs/filings/registry.schema.json says what each is."""
     certificate, method = release.certificate, release.method
-    told = {
+    facts = {
         "schema": SCHEMA,
         "deployment": dict.fromkeys(("title", "organisation", "contact", "purpose", "justification")),
         "data": _data(release),
@@ -83,14 +82,8 @@ def entry(release: Release | ReleasedEdges) -> dict[str, Any]:
         },
         "privacy": _privacy(certificate, method),
         "mechanisms": [
-            {
-                "name": step.name,
-                "times": step.times,
-                "act": str(step.act),
-                "charged": str(step.claim),
-                "proof": step.why,
-            }
-            for step in certificate.plan.steps
+            {"name": one.name, "times": one.times, "act": str(one.act), "charged": str(one.claim), "proof": one.why}
+            for one in certificate.plan.steps
         ],
         "composition": _composition(certificate),
         "tuning": {"charged": isinstance(method, Best), "how": None},
@@ -98,8 +91,8 @@ def entry(release: Release | ReleasedEdges) -> dict[str, Any]:
         "audit": None if not isinstance(release, Release) or release.audit is None else release.audit.describe(),
         "warnings": certificate.warnings(),
     }
-    answers = [{"question": question, "answer": answer} for question, answer in _questions(told).items()]
-    made: dict[str, Any] = plain({**told, "nist_sp_800_226": answers, "to_be_filled": _blanks(told, answers)})
+    answers = [{"question": question, "answer": answer} for question, answer in _questions(facts).items()]
+    made: dict[str, Any] = plain({**facts, "nist_sp_800_226": answers, "to_be_filled": _blanks(facts, answers)})
     return made
 
 
@@ -174,14 +167,14 @@ def _implementation(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def _questions(told: dict[str, Any]) -> dict[str, str | None]:
+def _questions(facts: dict[str, Any]) -> dict[str, str | None]:
     """What NIST SP 800-226 asks a guarantee to answer, from the top of its pyramid down, in words of our own."""
-    privacy, made = told["privacy"], told["implementation"]
+    privacy, made = facts["privacy"], facts["implementation"]
     steps = "; ".join(
-        f"{step['name']} x {step['times']}: {step['act']} [{step['proof']}]" for step in told["mechanisms"]
+        f"{step['name']} x {step['times']}: {step['act']} [{step['proof']}]" for step in facts["mechanisms"]
     )
-    counted = told["composition"]["ledger_entry"]
-    tuned = "it was charged from the same budget" if told["tuning"]["charged"] else None
+    counted = facts["composition"]["ledger_entry"]
+    tuned = "it was charged from the same budget" if facts["tuning"]["charged"] else None
     return {
         "Which definition of privacy, and which parameters?": " ".join(map(_sentence, privacy["guarantees"])),
         "What is the unit of privacy: how do two neighbouring datasets differ?": privacy["neighbours"],
@@ -191,7 +184,7 @@ def _questions(told: dict[str, Any]) -> dict[str, str | None]:
         "What does the proof assume?": "; ".join(privacy["assumes"]) or "nothing beyond the definition",
         "Is the claim known to be false?": "; ".join(privacy["refuted"]) or "no refutation is known",
         "How is privacy loss added up over releases?": (
-            f"{told['composition']['accountant']}; "
+            f"{facts['composition']['accountant']}; "
             f"{f'counted as {counted} in a ledger' if counted else 'no ledger counts further releases'}"
         ),
         "Was the choice of settings charged?": tuned,
@@ -206,96 +199,38 @@ def _questions(told: dict[str, Any]) -> dict[str, str | None]:
 
 def _sentence(one: dict[str, Any]) -> str:
     """A guarantee with what it bounds for an attacker; the proven number is the one to rely on."""
-    proven = one["proven_epsilon"]
+    claimed, proven, delta = (float(one[name]) for name in ("epsilon", "proven_epsilon", "delta"))
     if proven == math.inf:
         return f"For {one['dataset']!r} nothing is proven: no protection."
-    claimed = "" if one["epsilon"] == proven else f" (claimed: {rounded(one['epsilon'], infinite='infinity')})"
+    claim = "" if claimed == proven else f" (claimed: {rounded(claimed, infinite='infinity')})"
     return (
-        f"For {one['dataset']!r}: epsilon {rounded(proven, places=4)}{claimed} at delta {one['delta']:.3g}; even odds "
-        f"about one unit become at most {even_odds(proven, one['delta'])}."
+        f"For {one['dataset']!r}: epsilon {rounded(proven, places=4)}{claim} at delta {delta:.3g}; even odds "
+        f"about one unit become at most {even_odds(proven, delta)}."
     )
 
 
-def _blanks(told: dict[str, Any], answers: list[dict[str, Any]]) -> list[str]:
+def _blanks(facts: dict[str, Any], answers: list[dict[str, Any]]) -> list[str]:
     """What is left to the user, by its place in the entry."""
-    found = [f"deployment.{name}" for name, value in told["deployment"].items() if value is None]
-    found += [] if told["tuning"]["charged"] else ["tuning.how"]
+    found = [f"deployment.{name}" for name, value in facts["deployment"].items() if value is None]
+    found += [] if facts["tuning"]["charged"] else ["tuning.how"]
     return [*found, *(f"nist_sp_800_226: {each['question']}" for each in answers if each["answer"] is None)]
 
 
-# Forms of them
+# The page
 
 
-def _model_card(told: dict[str, Any]) -> str:
-    """README.md of a model repository: metadata in YAML, of which JSON's texts are a part, and the page."""
-    kind, unit = told["release"]["type"], told["privacy"]["unit"]
-    tags = ["differential-privacy", "graph-neural-network", "graphveil", f"dp-unit-{unit}", told["release"]["method"]]
-    tags += [] if told["implementation"]["secret_noise"] else ["not-for-release"]
-    head = [
-        "---",
-        "library_name: graphveil",
-        f"pipeline_tag: {json.dumps('graph-ml')}",
-        f"tags: {json.dumps([*tags, 'node-classification'] if kind == 'model' else tags)}",
-        "# license: yours to choose",
-        "---",
-    ]
-    read = "gv.load" if kind == "model" else "gv.ReleasedEdges.load"
-    use = [
-        "## Use",
-        "",
-        "```python",
-        "import graphveil as gv",
-        "",
-        f'release = {read}("FOLDER")  # checks it first',
-        "```",
-    ]
-    return "\n".join([*head, "", _page(told), "", *use])
-
-
-def _page(told: dict[str, Any]) -> str:
-    """A page in Markdown; what a user has named stands in code, so that it is shown and never read as markup."""
-    privacy, release = told["privacy"], told["release"]
-    settings = ", ".join(f"{name}={value}" for name, value in release["settings"].items())
-    lines = [
-        f"# {'A private model' if release['type'] == 'model' else 'A private graph'}: {release['method']} on "
-        f"{_code(told['data']['name'])}",
-        "",
-        *(f"> **{warning}**\n>" for warning in map(_safe, told["warnings"])),
-        *(["> **The claim of this reading is refuted; the proven epsilon counts.**"] * bool(privacy["refuted"])),
-        "",
-        *(f"{_safe(_sentence(_numbers(one)))}\n" for one in privacy["guarantees"]),
-        f"Protected: {privacy['neighbours']}. Claim by the {privacy['reading']} reading"
-        f"{': proven' if privacy['reading'] == Reading.SOUND.value else ''}.",
-        "",
-        "Not protected:",
-        "",
-        *(f"- {_safe(words)}" for words in privacy["unprotected"]),
-        "",
-        f"Settings: {_code(settings)}",
-        "",
-        "## Questions of NIST SP 800-226",
-        "",
-        *(f"**{each['question']}** {_answer(each['answer'])}\n" for each in told["nist_sp_800_226"]),
-        "## To be filled in",
-        "",
-        *(f"- {blank}" for blank in told["to_be_filled"]),
-    ]
-    return "\n".join(lines)
-
-
-def _numbers(one: dict[str, Any]) -> dict[str, Any]:
-    """A guarantee of the entry with its infinities as numbers again."""
-    return {**one, **{name: float(one[name]) for name in ("epsilon", "proven_epsilon", "delta")}}
-
-
-def _answer(text: str | None) -> str:
-    return "*left to you*" if text is None else _safe(text)
-
-
-def _code(text: str) -> str:
-    return f"`{text.replace('`', chr(39))}`"
-
-
-def _safe(text: str) -> str:
-    """Text in which nothing is markup."""
-    return "".join(f"\\{sign}" if sign in "\\`*_[]<>#|&" else sign for sign in text)
+def _page(facts: dict[str, Any], card: bool = False) -> str:
+    """A page in Markdown; `card` adds the metadata and the use that a model repository asks for."""
+    release, is_model = facts["release"], facts["release"]["type"] == "model"
+    unit = f"dp-unit-{facts['privacy']['unit']}"
+    tags = ["differential-privacy", "graph-neural-network", "graphveil", unit, release["method"]]
+    tags += [] if facts["implementation"]["secret_noise"] else ["not-for-release"]
+    return render(
+        "filing.md",
+        filing=facts,
+        card=card,
+        is_model=is_model,
+        tags=json.dumps([*tags, "node-classification"] if is_model else tags),
+        settings=", ".join(f"{name}={value}" for name, value in release["settings"].items()),
+        sentences=[_sentence(one) for one in facts["privacy"]["guarantees"]],
+    ).rstrip()

@@ -1,11 +1,11 @@
-"""The templates, in which every text is escaped, and how they write numbers."""
+"""The templates: every text is escaped in HTML and SVG; in Markdown by the filters `literal` and `code`."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from graphveil.codec import rounded
@@ -15,12 +15,13 @@ def environment(*others: BaseLoader) -> Environment:
     """The folder `templates`, and what other loaders find."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader("graphveil", "templates"), *others]),
-        autoescape=True,
+        autoescape=select_autoescape(("html", "svg")),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= {"breakable": breakable, "amount": amount, "percent": lambda share: percent(share) or "-"}
+    made.filters |= {"literal": _literal, "code": _code}
     return made
 
 
@@ -48,3 +49,12 @@ def percent(share: float | None, places: int = 1) -> str:
 def breakable(text: object) -> Markup:
     """Code that may be broken after a bracket, a comma or a slash, and never within a word."""
     return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[(,/\[])", str(text)))
+
+
+def _literal(text: str) -> str:
+    """Markdown that shows the text as it is."""
+    return re.sub(r"([\\`*_\[\]<>#|&])", r"\\\1", text)
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('`', chr(39))}`"

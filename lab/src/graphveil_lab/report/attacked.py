@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from graphveil.report import charts
-from graphveil.report.charts import Level, Point, Series
+from graphveil.report.charts import Point, Series
 from graphveil.report.templates import percent, short_epsilon
 from graphveil_lab.report.parts import FigureGroup, LegendEntry, Table, TableCell, grouped
 from graphveil_lab.report.records import Attacked
@@ -64,8 +64,8 @@ def _curves(items: Sequence[Attacked]) -> _Drawn | None:
         if any(item.accuracy is not None for item in mine):
             caption = f"{name}: what accuracy costs in AUC. Best is above, and near 50, which is chance."
             drawn.append((caption, _trade(name, mine, styles)))
-    legend = [LegendEntry(label, charts.key(style)) for label, style in styles.items()]
-    return drawn, [*legend, LegendEntry("dotted grey: floors, and chance at 50", charts.key(None, "dotted"))]
+    legend = [LegendEntry(label, charts.key(style, "line")) for label, style in styles.items()]
+    return drawn, [*legend, LegendEntry("dotted grey: floors, and chance at 50", charts.key(None, "level"))]
 
 
 def _varies(items: Sequence[Attacked]) -> bool:
@@ -79,13 +79,15 @@ def _finite(item: Attacked) -> bool:
 
 
 def _aucs(name: str, mine: Sequence[Attacked], items: Sequence[Attacked], styles: Mapping[str, int]) -> Markup:
-    levels = [Level("chance", None, 0.5, "50")]
+    levels = [Series.level("chance", None, 0.5, "50")]
     for floor, found in grouped((item for item in items if item.floor), lambda item: item.attack).items():
         mean = statistics.fmean(item.auc for item in found)
-        levels.append(Level(floor, None, mean, percent(mean)))
+        levels.append(Series.level(floor, None, mean, percent(mean)))
     paid = {item.method for item in mine if _finite(item)}
     levels += [
-        Level(item.method, styles[item.method], item.auc, _text(item)) for item in mine if item.method not in paid
+        Series.level(item.method, styles[item.method], item.auc, _text(item))
+        for item in mine
+        if item.method not in paid
     ]
     series = [
         Series(label, style, tuple(_point(item) for item in mine if item.method == label))
@@ -93,7 +95,7 @@ def _aucs(name: str, mine: Sequence[Attacked], items: Sequence[Attacked], styles
         if label in paid
     ]
     alt = f"AUC of {name} against epsilon on {items[0].dataset}; the table has the numbers"
-    return charts.against_epsilon(series, levels, "claimed ε (log scale)", "AUC of the attack, %", alt)
+    return charts.against_epsilon([*levels, *series], "claimed ε (log scale)", "AUC of the attack, %", alt)
 
 
 def _point(item: Attacked) -> Point:
@@ -139,4 +141,4 @@ def _rows(items: Sequence[Attacked]) -> _Drawn:
     axis = charts.shares("AUC of the attack, % (50: chance)", [0.5, *(item.auc for item in items)], 8, charts.RIGHT)
     caption = "One line per model: how well each attacker does, with 95 % intervals over seeds."
     chart = charts.rows(labels, series, axis, f"AUC of attacks on {items[0].dataset}")
-    return [(caption, chart)], [LegendEntry(each.label, charts.key(each.style, "mark")) for each in series]
+    return [(caption, chart)], [LegendEntry(each.label, each.key) for each in series]

@@ -23,13 +23,11 @@ class Card:
 
     name: str
     about: str
-    units: tuple[str, ...]
-    refuses: tuple[tuple[str, str], ...]
-    asks: tuple[tuple[str, str], ...]
+    queries: tuple[tuple[str, str], ...]
     """Per unit, what the defaults ask of the private data, in the sound reading."""
+    refuses: tuple[tuple[str, str], ...]
     refuted: tuple[str, ...]
-    serves: str
-    page: str
+    reads: str
     defaults: tuple[tuple[str, str], ...]
 
 
@@ -53,20 +51,15 @@ def _named(label: str, params: dict[str, Any], kinds: dict[str, type[Any]]) -> s
 
 
 def _card(kind: type[Method]) -> Card:
-    module = inspect.getmodule(kind)
-    plans = [(unit, _plan(kind(), unit, Reading.SOUND)) for unit in sorted(kind.units)]
-    published = [
-        _plan(made, unit, Reading.PUBLISHED) for made in (kind(), *kind.specimens()) for unit in sorted(kind.units)
-    ]
+    module, units = inspect.getmodule(kind), sorted(kind.units)
+    published = [_plan(made, unit, Reading.PUBLISHED) for made in (kind(), *kind.specimens()) for unit in units]
     return Card(
         name=kind.name(),
         about=((module and module.__doc__) or "").strip().partition("\n")[0],
-        units=tuple(unit.value for unit in sorted(kind.units)),
+        queries=tuple((unit.value, _queries(_plan(kind(), unit, Reading.SOUND))) for unit in units),
         refuses=tuple((unit.value, why) for unit, why in sorted(kind.refuses.items())),
-        asks=tuple((unit.value, _asked(plan)) for unit, plan in plans),
         refuted=tuple(dict.fromkeys(reason for plan in published if plan for reason in plan.refuted)),
-        serves=kind.reads.value,
-        page=f"docs/methods/{kind.name()}.md",
+        reads=kind.reads.value,
         defaults=tuple((item.name, str(item.default)) for item in fields(kind)),
     )
 
@@ -79,7 +72,7 @@ def _plan(made: Method, unit: Unit, reading: Reading) -> Plan | None:
         return None
 
 
-def _asked(plan: Plan | None) -> str:
+def _queries(plan: Plan | None) -> str:
     if plan is None:
         return "no sound claim"
     return "; ".join(f"{step.times} x {step.name}: {type(step.act).__name__}" for step in plan.steps) or "nothing"

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from markupsafe import Markup
 
 from graphveil.report import charts
-from graphveil.report.charts import Level, Point, Series
+from graphveil.report.charts import Point, Series
 from graphveil.report.templates import percent, short_epsilon
 from graphveil_lab.bench.kept import KeptLine
 from graphveil_lab.report.parts import FigureGroup, LegendEntry, Table, TableCell, grouped
@@ -222,10 +222,7 @@ def _brackets(title: str, unit: str, paid: Sequence[KeptLine], styles: Mapping[s
         f"Claimed and audited epsilon, {len(series)} methods; the table has the numbers",
         spread=0.75,
     )
-    legend = [
-        LegendEntry(label, charts.key(styles[mine[0].method], "mark"), max(map(_caveat, mine)))
-        for label, mine in labels.items()
-    ]
+    legend = [LegendEntry(one.label, one.key, max(map(_caveat, labels[one.label]))) for one in series]
     caption = (
         "Brackets: the bar is claimed, the mark is the most that an attacker certified, on small graphs made for it: "
         "all datasets share them."
@@ -249,37 +246,37 @@ def _by_label(lines: Sequence[KeptLine]) -> dict[str, list[KeptLine]]:
 
 
 def _curves(title: str, lines: Sequence[KeptLine], styles: Mapping[str, int]) -> FigureGroup:
-    first = lines[0]
-    scored = [line for line in lines if line.test is not None]
+    """The legend is in the order in which the curves end, from above; the best proven lines are highlighted."""
+    first, scored = lines[0], [line for line in lines if line.test is not None]
+    drawn = [(one, mine) for mine in _by_label(scored).values() for one in _series(mine, styles)]
+    best = _best(scored) if len(drawn) > _HIGHLIGHTED else set()
+    legend = [
+        LegendEntry(one.label, one.key, max(map(_caveat, mine)), one.label in best)
+        for one, mine in sorted(drawn, key=lambda each: -each[0].points[-1].y)
+    ]
+    if any(line.published is not None for line in scored):
+        legend.append(LegendEntry("hollow: the published figure", charts.key(None, "hollow")))
+    metric = METRICS.get(first.metric, first.metric)
+    methods = sum(one.stroke != "level" for one, _ in drawn)
+    alt = f"{metric} against epsilon on {first.dataset}, {methods} methods; the table has the numbers"
+    chart = charts.against_epsilon([one for one, _ in drawn], "claimed ε (log scale)", metric, alt)
     caption = "Utility at each claimed ε, with 95 % intervals over seeds (Student's t)."
     return FigureGroup(
         f"{first.dataset}, protects {first.unit}" + (f", split {first.split}" if first.split else ""),
         title,
         {"experiment": title, "dataset": first.dataset, "unit": first.unit},
-        ((caption, _chart(scored, styles)),) if scored else (),
-        tuple(_legend(scored, styles)),
+        ((caption, chart),) if scored else (),
+        tuple(legend),
     )
 
 
-def _levels(lines: Sequence[KeptLine]) -> list[KeptLine]:
-    """Lines that are drawn across: free ones of methods that have no other."""
-    paid = {line.label for line in lines if not line.free}
-    return [line for line in lines if line.free and line.label not in paid]
-
-
-def _legend(scored: Sequence[KeptLine], styles: Mapping[str, int]) -> list[LegendEntry]:
-    """In the order in which the curves end, from above; the best proven lines are highlighted."""
-    levels, labels = _levels(scored), _by_label(scored)
-    best = _best(scored) if len(labels) > _HIGHLIGHTED else set()
-    ends = [max(mine, key=lambda line: (not line.free, line.epsilon)) for mine in labels.values()]
-    legend = []
-    for line in sorted(ends, key=lambda line: -(line.test or 0.0)):
-        sample = charts.key(styles[line.method], "dotted" if line in levels else _stroke(line))
-        caveat = max(map(_caveat, labels[line.label]))
-        legend.append(LegendEntry(line.full_label, sample, caveat, line.label in best))
-    if any(line.published is not None for line in scored):
-        legend.append(LegendEntry("hollow: the published figure", charts.key(None, "hollow")))
-    return legend
+def _series(mine: Sequence[KeptLine], styles: Mapping[str, int]) -> list[Series]:
+    """The lines of one label as a curve, dashed where the claim is only published, or as levels where all are free."""
+    first, style = mine[0], styles[mine[0].method]
+    if all(line.free for line in mine):
+        return [Series.level(line.full_label, style, line.test or 0.0, _text(line, line.test)) for line in mine]
+    stroke = "line" if first.reading == "sound" else "dashed"
+    return [Series(first.label, style, tuple(map(_point, mine)), _published(mine), stroke)]
 
 
 def _best(lines: Sequence[KeptLine]) -> set[str]:
@@ -288,23 +285,6 @@ def _best(lines: Sequence[KeptLine]) -> set[str]:
     at = _first_shown(proven)
     ranked = sorted((line for line in proven if line.epsilon == at), key=lambda line: -(line.test or 0.0))
     return {line.label for line in ranked[:_HIGHLIGHTED]}
-
-
-def _stroke(line: KeptLine) -> str:
-    """Solid where the claim is proven, dashed where it is only published."""
-    return "line" if line.reading == "sound" else "dashed"
-
-
-def _chart(lines: Sequence[KeptLine], styles: Mapping[str, int]) -> Markup:
-    across = _levels(lines)
-    levels = [Level(line.full_label, styles[line.method], line.test or 0.0, _text(line, line.test)) for line in across]
-    series = [
-        Series(label, styles[mine[0].method], tuple(map(_point, mine)), _published(mine), f"line {_stroke(mine[0])}")
-        for label, mine in _by_label([line for line in lines if line not in across]).items()
-    ]
-    metric = METRICS.get(lines[0].metric, lines[0].metric)
-    alt = f"{metric} against epsilon on {lines[0].dataset}, {len(series)} methods; the table has the numbers"
-    return charts.against_epsilon(series, levels, "claimed ε (log scale)", metric, alt)
 
 
 def _point(line: KeptLine) -> Point:

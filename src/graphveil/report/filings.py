@@ -226,7 +226,7 @@ def _page(facts: dict[str, Any], card: bool = False) -> str:
     tags = ["differential-privacy", "graph-neural-network", "graphveil", unit, release["method"]]
     tags += [] if facts["implementation"]["secret_noise"] else ["not-for-release"]
     return render(
-        "filing.md",
+        "filing.md.jinja",
         filing=facts,
         card=card,
         is_model=is_model,

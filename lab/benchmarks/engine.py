@@ -31,8 +31,8 @@ from torch.nn.functional import cross_entropy, elu
 
 from graphveil.nn.clipping import flat, unflat
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph import SubgraphModel, gradients, logits, start
-from graphveil.nn.subgraph_model import Kind, sums_at_rows
+from graphveil.nn.subgraph import gradients
+from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits, start, sums_at_rows
 
 KINDS = ("gcn", "sage", "gin")
 NODES, FEATURES, HIDDEN, CLASSES, BATCH = 22_000, 767, 128, 10, 4096

@@ -34,7 +34,7 @@ from graphveil.mechanisms.heterpoisson import HeterPoissonSampling
 from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.mechanisms.sml import Sml
-from graphveil.nn.subgraph import start
+from graphveil.nn.subgraph_model import start
 from graphveil.planning import Terms, planned
 from graphveil.vocabulary import Floats, Reading
 from graphveil_lab import kept_files

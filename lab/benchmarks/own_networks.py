@@ -40,7 +40,8 @@ from graphveil.data.arcs import Arcs
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, arcs_of
 from graphveil.nn.sampling.heterpoisson import draws_needed, sample
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph import SubgraphModel, gradients
+from graphveil.nn.subgraph import gradients
+from graphveil.nn.subgraph_model import SubgraphModel
 from graphveil.runtime.folders import write_whole
 from graphveil_lab import kept_files
 from graphveil_lab.bench import revisions

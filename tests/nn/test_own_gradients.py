@@ -17,7 +17,8 @@ from graphveil.nn.clipping import unflat
 from graphveil.nn.own_gradients import OwnGradients, OwnModel, own_logits, shapes_of
 from graphveil.nn.sampling.bounded import neighbourhoods
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph import SubgraphModel, gradients, logits
+from graphveil.nn.subgraph import gradients
+from graphveil.nn.subgraph_model import SubgraphModel, logits
 from own_modules import FRIENDLY, AttributeCache, DropoutByBatch, Gat, GlobalCache, Grumpy, Hoarder, LateCache
 
 WIDTH, CLASSES, CLIP = 4, 3, 0.05

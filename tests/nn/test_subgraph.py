@@ -18,21 +18,18 @@ from graphveil.nn.aggregate import Operator
 from graphveil.nn.clipping import flat
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.subgraph import (
-    PlainTape,
+    Materialised,
     Several,
     Single,
     SubgraphGradients,
-    SubgraphModel,
     gradients,
     gram_by_size,
     gram_on_cpu,
-    logits,
     owners_of,
     product_at_once,
-    start,
     with_one,
 )
-from graphveil.nn.subgraph_model import Kind, sums_at_centres, sums_at_rows
+from graphveil.nn.subgraph_model import Kind, SubgraphModel, logits, start, sums_at_centres, sums_at_rows
 
 KINDS, LAYERS, ACTIVATIONS = ("gcn", "sage", "gin"), (1, 2), ("elu", "relu")
 MODELS = [
@@ -289,7 +286,7 @@ def test_both_grams_agree() -> None:
 def test_a_bias_is_the_weight_of_a_one() -> None:
     """How a GPU joins a weight and its bias."""
     inputs, signals, weights = torch.randn(30, 6), torch.randn(30, 4), torch.rand(30, dtype=torch.float64)
-    apart, joined = (Single(inputs, signals), PlainTape(signals)), Single(with_one(inputs), signals)
+    apart, joined = (Single(inputs, signals), Materialised(signals)), Single(with_one(inputs), signals)
     assert torch.allclose(joined.squares(), apart[0].squares() + apart[1].squares(), rtol=1e-12)
     assert torch.allclose(joined.weighted(weights), torch.cat([part.weighted(weights) for part in apart]), atol=1e-12)
     poisoned = Single(with_one(inputs.fill_(float("nan"))), signals)

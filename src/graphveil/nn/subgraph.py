@@ -1,15 +1,15 @@
-"""Clipped gradients of many subgraphs without materialising them ("ghost" book-keeping).
+"""Clipped gradients of many subgraphs by "ghost" book-keeping: torch.func's vmap(grad) takes 11 to 42 times as long.
 
-One forward pass and one backward pass to the layers' outputs give, for every dense layer, what it read (a) and
-the loss's derivative by its product (b). The gradient of subgraph s is the sum over its rows i of a_i (x) b_i,
-so its squared length is <A A^T, B B^T>, and the clipped sum over all subgraphs is one weighted matrix product.
+One forward and one backward pass to the layers' outputs give, for every dense layer, its inputs a and the loss's
+derivative b by its product. The gradient of subgraph s is the sum over its rows i of a_i (x) b_i, so its squared
+length is <A A^T, B B^T>, and the clipped sum over all subgraphs is one weighted matrix product.
 
 Rounding. Norms and products come from the same (a, b), so errors before them do not lengthen a clipped gradient. But
 a subgraph's gradient must not depend on the other subgraphs either, and the rounding of a matrix product does depend
 on where a row lies. With one layer every product has one row per centre, and centres do not depend on private data.
 With two layers a node adds rows in front of others: there the first product is `place_blind_product`, and what follows
-goes row by row. Should a last digit still differ somewhere, a smooth activation (elu) passes on just that; relu's
-derivative jumps and could turn a gradient round, so methods refuse it there (`require_smooth`).
+is computed row by row. Should a last digit still differ somewhere, a smooth activation (elu) passes on just that;
+relu's derivative jumps and could turn a gradient round, so methods refuse it there (`require_smooth`).
 
 The weighted products run in float64, in blocks of B rows: casting one block at a time stays in the cache and costs
 under a tenth of the product, and float64 everywhere is what makes a bound possible at all. float32 blocks of 64 rows
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -34,19 +34,8 @@ from torch.nn.functional import cross_entropy
 from graphveil.data.arcs import Ids
 from graphveil.nn.clipping import lengths_of
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph_model import (
-    Layer,
-    SubgraphModel,
-    Watching,
-    forward,
-    layers_of,
-    logits,
-    start,
-    sums_by_subgraph,
-)
+from graphveil.nn.subgraph_model import Layer, SubgraphModel, Tape, forward, layers_of, sums_by_subgraph
 from graphveil.runtime.kernels import kernels
-
-__all__ = ["SubgraphGradients", "SubgraphModel", "gradients", "logits", "start"]
 
 _ROUNDING = 1 + 1e-6
 """Computed norms may be a little too small and sums a little off; clip harder rather than exceed the bound."""
@@ -56,20 +45,74 @@ _CANCELLED = 1e-4
 cancel to a hundredth is clipped harder for it, and rounding errors, which follow the terms, stay in proportion."""
 
 
-class GradientPart(Protocol):
-    """One weight tensor's share of all k gradients."""
+@dataclass(frozen=True, eq=False)
+class Materialised:
+    """Gradients small enough to hold, of biases and lambdas: values [k, b]."""
+
+    values: Tensor
 
     def squares(self) -> Tensor:
         """Squared length per subgraph, float64 [k]."""
-        ...
+        return _lengths(self.values).square()
 
     def weighted(self, weights: Tensor) -> Tensor:
         """Sum over subgraphs of weights[s] * gradient of s, flat float64. weights: float64 [k]."""
-        ...
+        return weights @ self.values.double()
 
-    def only(self, live: Tensor) -> GradientPart:
+    def only(self, live: Tensor) -> Materialised:
         """The same with the subgraphs outside the mask [k] set to zero."""
-        ...
+        return Materialised(_masked(self.values, live))
+
+
+@dataclass(frozen=True, eq=False)
+class Single:
+    """One row per subgraph: gradient s is inputs[s] (x) signals[s]. inputs [k, a], signals [k, b]."""
+
+    inputs: Tensor
+    signals: Tensor
+
+    def squares(self) -> Tensor:
+        """Squared length per subgraph, float64 [k]."""
+        return (_lengths(self.inputs) * _lengths(self.signals)).square()
+
+    def by_row(self, values: Tensor) -> Tensor:
+        """What every row has of the values [k] of the subgraphs."""
+        return values
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        """Sum over subgraphs of weights[s] * gradient of s, flat float64. weights: float64 [k]."""
+        return _product(self.inputs, self.signals, self.by_row(weights))
+
+    def only(self, live: Tensor) -> Self:
+        """The same with the subgraphs outside the mask [k] set to zero."""
+        rows = self.by_row(live)
+        return replace(self, inputs=_masked(self.inputs, rows), signals=_masked(self.signals, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Several(Single):
+    """Rows ptr[s] .. ptr[s+1]-1 per subgraph, gradient s the sum of inputs[i] (x) signals[i] over them.
+
+    inputs [r, a], signals [r, b]; ptr int64 [k + 1]; on the rows' device, cuts: the same, and owners int64 [r], the
+    subgraph of every row.
+    """
+
+    ptr: Ids
+    cuts: Tensor
+    owners: Tensor
+
+    def squares(self) -> Tensor:
+        """Sum over rows i, j of <inputs_i, inputs_j> <signals_i, signals_j>, float64 [k]."""
+        gram, terms = (gram_on_cpu if self.inputs.device.type == "cpu" else gram_on_gpu)(self)
+        return torch.maximum(gram, _CANCELLED * terms.square())
+
+    def by_row(self, values: Tensor) -> Tensor:
+        """See `Single`."""
+        return values[self.owners]
+
+
+GradientPart = Materialised | Single
+"""One weight tensor's share of all k gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +129,7 @@ class SubgraphGradients:
         """Sum of the gradients, each scaled down to length `clip`, flat float64 [p]. Overflowed ones count zero."""
         norms = self.norms()
         total = _added(self.parts, norms, clip)
-        # Asked last: a GPU has been given all its work by then, and nobody waits for it twice.
+        # Last: a GPU has all its work by then, and is waited for only once.
         if math.isfinite(float(norms.sum())):
             return total
         live = norms.isfinite()
@@ -98,66 +141,6 @@ def _added(parts: tuple[GradientPart, ...], norms: Tensor, clip: float) -> Tenso
     return torch.cat([part.weighted(weights) for part in parts])
 
 
-@dataclass(frozen=True, eq=False)
-class PlainTape:
-    """Gradients small enough to hold, of biases and lambdas: values [k, b]."""
-
-    values: Tensor
-
-    def squares(self) -> Tensor:
-        return _lengths(self.values).square()
-
-    def weighted(self, weights: Tensor) -> Tensor:
-        return weights @ self.values.double()
-
-    def only(self, live: Tensor) -> PlainTape:
-        return PlainTape(_kept(self.values, live))
-
-
-@dataclass(frozen=True, eq=False)
-class Single:
-    """One row per subgraph: gradient s is inputs[s] (x) signals[s]. inputs [k, a], signals [k, b]."""
-
-    inputs: Tensor
-    signals: Tensor
-
-    def squares(self) -> Tensor:
-        return (_lengths(self.inputs) * _lengths(self.signals)).square()
-
-    def weighted(self, weights: Tensor) -> Tensor:
-        return _product(self.inputs, self.signals, weights)
-
-    def only(self, live: Tensor) -> Single:
-        return Single(_kept(self.inputs, live), _kept(self.signals, live))
-
-
-@dataclass(frozen=True, eq=False)
-class Several:
-    """Rows ptr[s] .. ptr[s+1]-1 per subgraph, gradient s the sum of inputs[i] (x) signals[i] over them.
-
-    inputs [r, a], signals [r, b]; ptr int64 [k + 1]; where the rows are, cuts: the same, and owners int64 [r], the
-    subgraph of every row.
-    """
-
-    inputs: Tensor
-    signals: Tensor
-    ptr: Ids
-    cuts: Tensor
-    owners: Tensor
-
-    def squares(self) -> Tensor:
-        """Sum over rows i, j of <inputs_i, inputs_j> <signals_i, signals_j>, float64 [k]."""
-        gram, terms = (gram_on_cpu if self.inputs.device.type == "cpu" else gram_on_gpu)(self)
-        return torch.maximum(gram, _CANCELLED * terms.square())
-
-    def weighted(self, weights: Tensor) -> Tensor:
-        return _product(self.inputs, self.signals, weights[self.owners])
-
-    def only(self, live: Tensor) -> Several:
-        rows = live[self.owners]
-        return replace(self, inputs=_kept(self.inputs, rows), signals=_kept(self.signals, rows))
-
-
 def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Tensor, y: Tensor) -> SubgraphGradients:
     """Cross-entropy gradients of every subgraph; one whose label is -1 is absent and contributes zero.
 
@@ -166,25 +149,22 @@ def gradients(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: 
     frozen = layers_of(model, [weight.detach().to(x.dtype) for weight in weights])
     several = [model.layers == 2 and depth == 0 for depth in range(len(frozen))]
     layers = [_by_row(layer, len(x) if many else batch.count) for layer, many in zip(frozen, several, strict=True)]
-    tape = Watching([], [], [])
+    tape, depth = Tape(), len(layers)
     with torch.enable_grad():
         loss = cross_entropy(forward(model, layers, batch, x.detach(), tape), y, ignore_index=-1, reduction="sum")
     lambdas = [layer.own for layer in layers if layer.own is not None]
     found = torch.autograd.grad(loss, [*tape.products, *tape.shifted, *lambdas])
-    depth = len(layers)
-    own_signals = iter(found[2 * depth :])
+    by_product, by_shift, by_lambda = found[:depth], found[depth : 2 * depth], iter(found[2 * depth :])
     cuts = torch.from_numpy(batch.ptr).to(x.device) if any(several) else y.new_empty(0)
     owners = owners_of(cuts, len(x)) if any(several) else cuts
     parts: list[GradientPart] = []
-    for layer, many, read, signal, shift in zip(
-        layers, several, tape.inputs, found[:depth], found[depth : 2 * depth], strict=True
-    ):
-        inputs, own = read.detach(), [] if layer.own is None else [next(own_signals)]
+    for layer, many, inputs, signals, shift in zip(layers, several, tape.inputs, by_product, by_shift, strict=True):
+        own = [] if layer.own is None else [next(by_lambda)]
         if many:
-            parts.append(Several(inputs, signal, batch.ptr, cuts, owners))
-            parts += [PlainTape(_summed(rows, batch, owners)) for rows in _fewer([shift, *own])]
+            parts.append(Several(inputs, signals, batch.ptr, cuts, owners))
+            parts += [Materialised(_summed(rows, batch, owners)) for rows in _fewer([shift, *own])]
         else:
-            parts += [*_dense(inputs, signal), *map(PlainTape, own)]
+            parts += [*_dense(inputs, signals), *map(Materialised, own)]
     return SubgraphGradients(tuple(parts))
 
 
@@ -194,14 +174,14 @@ def owners_of(cuts: Tensor, rows: int) -> Tensor:
 
 
 def _fewer(small: list[Tensor]) -> list[Tensor]:
-    """Tensors [m, *] side by side on a GPU, which minds kernels more than numbers; as they are on a processor."""
+    """Tensors [m, *] in one on a GPU, where each kernel costs more than its numbers; as they are on a processor."""
     return [torch.cat(small, dim=1)] if small[0].device.type != "cpu" and len(small) > 1 else small
 
 
 def _dense(inputs: Tensor, signals: Tensor) -> list[GradientPart]:
-    """Weight and bias of a layer that is read at centres alone: what moves its product moves its bias alike."""
+    """Weight and bias of a layer that is read at centres alone, whose product and bias have the same derivative."""
     if inputs.device.type == "cpu":
-        return [Single(inputs, signals), PlainTape(signals)]
+        return [Single(inputs, signals), Materialised(signals)]
     return [Single(with_one(inputs), signals)]
 
 
@@ -224,7 +204,7 @@ def _by_row(layer: Layer, rows: int) -> Layer:
     return layer if layer.own is None else replace(layer, own=layer.own.repeat(rows, 1).requires_grad_())
 
 
-def _kept(rows: Tensor, mask: Tensor) -> Tensor:
+def _masked(rows: Tensor, mask: Tensor) -> Tensor:
     """Rows outside the mask [m] set to zero: a weight of zero would not silence NaN."""
     return torch.where(mask[:, None], rows, 0.0)
 
@@ -312,7 +292,7 @@ def gram_by_size(rows: Several) -> tuple[Tensor, Tensor]:
     sizes, width = np.diff(rows.ptr), rows.inputs.shape[1]
     squares, terms = rows.inputs.new_zeros(2, len(sizes), dtype=torch.float64)
     lengths = np.maximum(sizes, 1)
-    # By powers of two from eight on: a GPU minds empty products less than many small ones.
+    # By powers of two from eight on: empty products cost a GPU less than many small ones.
     steps = 1 << np.maximum(np.ceil(np.log2(lengths)).astype(np.int64), 3)
     for size in np.unique(steps):
         # 64M numbers at a time bound the float64 copies.

@@ -7,7 +7,7 @@ it runs after the dense product, on narrow rows, and where only the centre is ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Literal, get_args
@@ -90,7 +90,7 @@ def layers_of(model: SubgraphModel, weights: list[Tensor]) -> list[Layer]:
 
 def logits(model: SubgraphModel, weights: list[Tensor], batch: Subgraphs, x: Tensor) -> Tensor:
     """Logits of the k centres, [k, c]; differentiable in the weights. x: features of the rows, [r, d]."""
-    return forward(model, layers_of(model, [weight.to(x.dtype) for weight in weights]), batch, x, Tape([], [], []))
+    return forward(model, layers_of(model, [weight.to(x.dtype) for weight in weights]), batch, x, Tape())
 
 
 def logits_at_rows(
@@ -102,7 +102,7 @@ def logits_at_rows(
 ) -> Tensor:
     """Logits of every row and not of the centres alone, [r, c]. x: features of the rows, [r, d].
 
-    `scaled` is what the network reads of some rows. Whatever needs no other row goes block by block, to spare memory.
+    `scaled` is what the network reads of some rows. What needs no other row is computed block by block, to save memory.
     """
     layers, sums = layers_of(model, [weight.to(x.dtype) for weight in weights]), sums_at_rows(model.kind, batch)
     act = _ACTIVATIONS[model.activation]
@@ -163,39 +163,33 @@ def _place_blind(width: int, outputs: int, dtype: torch.dtype, device: torch.dev
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """What the dense layers read and said: inputs[k] [m, a], products[k] = inputs[k] W_k [m, b].
+    """What every dense layer k computed: inputs[k] [m, a], products[k] = inputs[k] W_k [m, b] and shifted[k] [m, b].
 
-    shifted[k] [m, b] is what enters the activation, bias included. Rows m: one per subgraph, or all of them.
+    shifted[k] is what enters the activation, bias included. Rows m: one per subgraph, or all of them. Products always
+    take part in autograd, also where nothing before them does.
     """
 
-    inputs: list[Tensor]
-    products: list[Tensor]
-    shifted: list[Tensor]
+    inputs: list[Tensor] = field(default_factory=list)
+    products: list[Tensor] = field(default_factory=list)
+    shifted: list[Tensor] = field(default_factory=list)
 
     def dense(self, rows: Tensor, layer: Layer, one_by_one: bool = False) -> Tensor:
         """rows W; `one_by_one` for rows of which others may come and go: see `place_blind_product`."""
         product = place_blind_product(rows, layer.weight) if one_by_one else rows @ layer.weight
-        self.inputs.append(rows)
+        if torch.is_grad_enabled() and not product.requires_grad:
+            product.requires_grad_()
+        self.inputs.append(rows.detach())
         self.products.append(product)
         return product
 
     def shift(self, rows: Tensor, layer: Layer) -> Tensor:
         """rows + b."""
-        total = rows + layer.bias
-        self.shifted.append(total)
-        return total
-
-
-class Watching(Tape):
-    """A tape whose products always take part in autograd, even if nothing before them does."""
-
-    def dense(self, rows: Tensor, layer: Layer, one_by_one: bool = False) -> Tensor:
-        product = super().dense(rows, layer, one_by_one)
-        return product if product.requires_grad else product.requires_grad_()
+        self.shifted.append(rows + layer.bias)
+        return self.shifted[-1]
 
 
 def forward(model: SubgraphModel, layers: list[Layer], batch: Subgraphs, x: Tensor, tape: Tape) -> Tensor:
-    """Logits [k, c] of one block-diagonal pass, noted on the tape."""
+    """Logits [k, c] of one block-diagonal pass, recorded on the tape."""
     if x.shape != (len(batch.nodes), model.width):
         raise InvalidInput(f"features must be [{len(batch.nodes)}, {model.width}], got {list(x.shape)}")
     act = _ACTIVATIONS[model.activation]

@@ -19,7 +19,7 @@ from graphveil.errors import InvalidInput, Overspent
 from graphveil.mechanisms.fixed_size import FixedSize
 from graphveil.methods.node.drw import Drw
 from graphveil.nn.sampling.walks import least_subgraphs
-from graphveil.nn.subgraph import start
+from graphveil.nn.subgraph_model import start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session

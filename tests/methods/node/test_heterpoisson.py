@@ -32,7 +32,8 @@ from graphveil.methods.node.heterpoisson import HeterPoisson, _thinned
 from graphveil.methods.node.paircounts import PairCounts, _Counts, _pairs
 from graphveil.nn.features import by_record
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph import SubgraphGradients, gradients, start
+from graphveil.nn.subgraph import SubgraphGradients, gradients
+from graphveil.nn.subgraph_model import start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session

@@ -23,7 +23,7 @@ from graphveil.mechanisms.occurrences import occurrence_curve, occurrences
 from graphveil.mechanisms.revealed_mixture import RevealedMixture
 from graphveil.methods.node.ndp import Ndp
 from graphveil.nn.sampling.bounded import most_occurrences, neighbourhoods
-from graphveil.nn.subgraph import start
+from graphveil.nn.subgraph_model import start
 from graphveil.privacy import accounting
 from graphveil.privacy.noise import Seeded
 from graphveil.privacy.session import Session

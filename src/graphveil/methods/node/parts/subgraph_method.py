@@ -23,8 +23,8 @@ from graphveil.nn.own_gradients import OwnGradients, OwnModel, own_logits
 from graphveil.nn.own_network import OwnNetwork
 from graphveil.nn.sampling.bounded import neighbourhoods
 from graphveil.nn.sampling.subgraphs import Subgraphs
-from graphveil.nn.subgraph import SubgraphGradients, SubgraphModel, gradients, start
-from graphveil.nn.subgraph_model import Activation, Kind, logits_at_rows
+from graphveil.nn.subgraph import SubgraphGradients, gradients
+from graphveil.nn.subgraph_model import Activation, Kind, SubgraphModel, logits_at_rows, start
 from graphveil.privacy.session import Session
 from graphveil.runtime.distributed import ALONE, Together, Workers
 from graphveil.vocabulary import Contributions, Query, State

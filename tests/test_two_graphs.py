@@ -28,7 +28,6 @@ from graphveil.methods import described
 from graphveil.methods.method import Method, PredictionReads
 from graphveil.nn.clipping import Vectors
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Provenance
 from graphveil.release.record import Stopwatch, record_of, scores
 from graphveil.vocabulary import Adjacency, Plan, Reading, State, Step, Unit
 
@@ -350,15 +349,6 @@ class TestPredicting:
     def test_the_card_names_the_public_graph(self, release: gv.Release) -> None:
         assert "  public      social-public, 1,000 nodes, not protected\n" in release.certificate.card()
         assert gv.Certificate.from_json(release.certificate.to_json()) == release.certificate
-
-    def test_certificates_from_before_there_were_public_graphs_can_be_read(self, whole: Graph) -> None:
-        graph = whole.random_split()
-        release = gv.train(graph, gv.methods.DpSgd(steps=1), epsilon=1, delta=1e-5, unit="node", seed=0)
-        assert "  public " not in release.certificate.card()
-        old = json.loads((Path(__file__).parent / "releases" / "dpsgd" / "release.json").read_text())["certificate"]
-        assert old["provenance"].pop("public") == ""
-        assert gv.Certificate.from_json(json.dumps(old)).provenance.public == ""
-        assert Provenance(**old["provenance"]).public == ""
 
     def test_infer_is_for_private_graphs(self, release: gv.Release, two: Graph) -> None:
         with pytest.raises(Unsupported, match="which is free"):

@@ -25,16 +25,16 @@ def rounded(epsilon: float, up: bool = True, places: int = 3, infinite: str = "i
     return f"{moved / 10**places:.{places}f}"
 
 
-OMIT_DEFAULT: Final = MappingProxyType({"later": True})
-"""Metadata of a field that files of earlier versions have not: `field(default=..., metadata=OMIT_DEFAULT)`.
+OMIT_DEFAULT: Final = MappingProxyType({"omit_default": True})
+"""Metadata of a field that a description leaves out at its default: `field(default=..., metadata=OMIT_DEFAULT)`.
 
-It is left out of a description while it has its default, so that whatever is named by its settings keeps its name.
+For a field that is added to a method with kept results: they are found by their settings, which stay what they were.
 """
 
 
 def always_described(kind: Any) -> set[str]:
     """The fields of a dataclass that every description of it has."""
-    return {item.name for item in fields(kind) if not item.metadata.get("later")}
+    return {item.name for item in fields(kind) if not item.metadata.get("omit_default")}
 
 
 class Serializable(ABC):

@@ -31,8 +31,9 @@ from graphveil.planning import Planned, Terms, planned
 from graphveil.privacy.ledger import Ledger
 from graphveil.privacy.noise import Secure, Seeded, Stream, common
 from graphveil.privacy.session import Session
-from graphveil.release.certificate import Certificate, Provenance, described_method
+from graphveil.release.certificate import Certificate, described_method
 from graphveil.release.edges import ReleasedEdges
+from graphveil.release.provenance import Provenance
 from graphveil.release.release import Release, nonfinite
 from graphveil.release.serving import matched
 from graphveil.runtime.compute import USUAL, Compute, Run

@@ -59,7 +59,7 @@ def test_a_release_says_that_it_was_weighted(tmp_path: Path) -> None:
     loaded = gv.load(release.save(tmp_path / "model"))
     assert loaded.method == method
     assert loaded.method.describe()["class_weight"] == "balanced"
-    assert "class_weight" not in replace(method, class_weight="equal").describe(), "as earlier versions wrote it"
+    assert "class_weight" not in replace(method, class_weight="equal").describe()
 
 
 @pytest.mark.parametrize("method", ["whisper", "probe", "dpsgd"])

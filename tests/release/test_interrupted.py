@@ -56,6 +56,11 @@ def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     return run
 
 
+def small_release() -> gv.Release:
+    method = gv.methods.Hearsay(folds=2, hidden=8, head=8)
+    return gv.train(gv.datasets.load("chain-s"), method, epsilon=1, delta=1e-6, unit="edge")
+
+
 def entries(tmp_path: Path) -> list[str]:
     return [entry["id"] for entry in gv.Ledger(tmp_path / "book").entries()]
 
@@ -161,7 +166,7 @@ class TestFailedSaves:
         self, option: str, where: str, words: list[str], tmp_path: Path, ended: Any
     ) -> None:
         """Neither into the folder to be written nor into one that is there."""
-        other = gv.load(Path(__file__).parents[1] / "releases" / "hearsay").save(tmp_path / "other")
+        other = small_release().save(tmp_path / "other")
         before = {file.name: file.read_bytes() for file in other.iterdir()}
         place = words.index("--ledger")
         others = words if option != "--ledger" else [*words[:place], *words[place + 2 :]]
@@ -252,7 +257,7 @@ class TestStopped:
     def test_while_it_is_saved(
         self, words: list[str], tmp_path: Path, ended: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        old = gv.load(Path(__file__).parents[1] / "releases" / "hearsay").save(tmp_path / "model")
+        old = small_release().save(tmp_path / "model")
         monkeypatch.setattr(folders, "_flush", fails(KeyboardInterrupt()))
         code, said = ended(*TRAIN, *words, "--force", "--out", str(old))
         assert code == 130

@@ -22,7 +22,6 @@ from graphveil.report.filings import SCHEMA, Filing, entry, filed, unprotected
 from graphveil.vocabulary import Adjacency, Unit
 
 ROOT = Path(__file__).parents[2]
-KEPT = [ROOT / "tests" / "releases" / name for name in ("dpsgd", "edges", "gap-published", "hearsay")]
 
 
 def schema(name: str) -> Any:
@@ -42,10 +41,26 @@ def hearsay() -> Release:
     return gv.train(graph, gv.methods.Hearsay(folds=2, hidden=8, head=8), epsilon=1, delta=1e-6, unit="edge")
 
 
-@pytest.mark.parametrize("folder", KEPT, ids=lambda folder: folder.name)
-class TestKeptReleases:
+@pytest.fixture(scope="module", params=["dpsgd", "edges", "gap-published", "hearsay"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models and a graph, of several units, by both readings."""
+    chain, social = (gv.datasets.load(name) for name in ("chain-s", "social"))
+    small = gv.methods.Hearsay(folds=2, hidden=8, head=8)
+    made: gv.Release | gv.ReleasedEdges
+    match request.param:
+        case "dpsgd":
+            made = gv.train(social, gv.methods.DpSgd(steps=1), epsilon=1, delta=1e-5, unit="node", seed=0)
+        case "edges":
+            made = gv.release_graph(chain, gv.methods.EdgeRand(), epsilon=2)
+        case "gap-published":
+            gap = gv.methods.Gap(epochs=2)
+            made = gv.train(chain, gap, epsilon=2, delta=1e-5, unit="edge", reading="published")
+        case _:
+            made = gv.train(chain, small, epsilon=1, delta=1e-6, unit="edge")
+    return made.save(tmp_path_factory.mktemp("filed") / "folder")
 
+
+class TestReleases:
     def test_the_entry_is_valid_and_says_what_the_certificate_says(self, folder: Path) -> None:
         release = gv.verify(folder)
         told, certificate = entry(release), release.certificate

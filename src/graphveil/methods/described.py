@@ -16,7 +16,6 @@ from graphveil.plugins import imported, is_ours, reference_to, registered, regis
 
 def rebuild_method(described: Any) -> Method:
     """A method from its JSON description: one of ours, or one that the caller has imported or installed."""
-    described = current_method(described)
     known = _readable(described)
     if isinstance(described, dict) and isinstance(kind := described.get("kind"), str) and kind not in known:
         raise Tampered(
@@ -24,14 +23,6 @@ def rebuild_method(described: Any) -> Method:
             "(--method package.module:Class), or install what registers it"
         )
     return rebuild(described, known, {**known, OwnNetwork.kind(): OwnNetwork})
-
-
-def current_method(described: Any) -> Any:
-    """A method's description as this version writes it: earlier ones had other names for some."""
-    if isinstance(described, dict):
-        for kind in METHODS.ours().values():
-            described = kind.upgraded(described)
-    return described
 
 
 def _readable(described: Any) -> dict[str, type[Method]]:

@@ -158,11 +158,6 @@ class Method(Serializable):
         return f"{cls.name()}: {cls.subtitle}" if cls.subtitle else cls.name()
 
     @classmethod
-    def upgraded(cls, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A description of any method by an earlier version, as this version writes it, if it is one of this kind."""
-        return described
-
-    @classmethod
     def specimens(cls) -> tuple[Self, ...]:
         """Small, quick instances for the conformance tests."""
         return (cls(),)

@@ -287,8 +287,7 @@ def _note(budgets: dict[str, _Budget], line: Line) -> None:
     elif line.kind == "reservation" and not any(said["id"] in budget.committed for budget in budgets.values()):
         budget = budgets[said["dataset"]]
         budget.plans.append(said["plan"])
-        # Ledgers of earlier versions do not say who trained: then it may have been others.
-        budget.trains.append(str(said.get("train", "")))
+        budget.trains.append(str(said["train"]))
         budget.committed[said["id"]] = False
     elif line.kind == "commit":
         (budget,) = {id(each): each for each in budgets.values() if said["id"] in each.committed}.values()

@@ -31,21 +31,14 @@ from typing import Any
 
 from graphveil.errors import GraphveilError, InvalidInput, Tampered, Unsupported
 
-VERSION = 2
-"""Of the tables below. The first version had no checksums; it is read, and rewritten when it is next written to."""
+VERSION = 1
+"""Of the tables below."""
 
 _APPLICATION = 0x67764C31
 _TABLES = (
     "CREATE TABLE head (salt TEXT NOT NULL, count INTEGER NOT NULL, digest TEXT NOT NULL)",
     "CREATE TABLE entry (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL)",
-    # Stays empty. Its name keeps software that knows the first version alone from giving budgets in this file. A view
-    # would do, but beside one SQLite 3.40 leaves the list of free pages out of its integrity check.
-    "CREATE TABLE budget (is_in_entry TEXT)",
 )
-_FIRST_TABLES = {
-    "budget": ["fingerprint", "name", "adjacency", "epsilon", "delta", "opened"],
-    "entry": ["id", "fingerprint", "method", "plan", "committed", "made"],
-}
 
 _PATIENCE = 30.0
 """Seconds to wait for another writer."""
@@ -89,27 +82,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Book:
-    """Every line of a ledger, checked; the salt is empty in a file of the first version."""
+    """Every line of a ledger, checked."""
 
     salt: str
     lines: tuple[Line, ...]
 
     def known(self, fingerprint: str) -> str:
         """How this file calls a dataset: two files, or a plain hash of a guess, cannot be compared with it."""
-        if not self.salt:
-            return fingerprint
         return hmac.new(bytes.fromhex(self.salt), fingerprint.encode(), hashlib.sha256).hexdigest()
-
-    def salted(self, line: Line) -> Line:
-        """A line of the first version as this file says it."""
-        said = line.said
-        return Line.of(line.kind, **{**said, "dataset": self.known(said["dataset"])}) if "dataset" in said else line
 
     def within(self, other: Book) -> bool:
         """Whether `other` says all that this one says."""
-        if self.salt == other.salt:
-            return set(self.lines) <= set(other.lines)
-        return not self.salt and {other.salted(line) for line in self.lines} <= set(other.lines)
+        return self.salt == other.salt and set(self.lines) <= set(other.lines)
 
     def digests(self) -> list[str]:
         """Of nothing, and of every line together with all before it: [count + 1]."""
@@ -184,7 +168,7 @@ class LedgerFile:
                 if not added:
                     return
                 try:
-                    _rewrite(database, book, added)
+                    _store(database, Book(book.salt, (*book.lines, *added)), len(book.lines))
                     database.execute("COMMIT")
                     return
                 except sqlite3.Error as error:
@@ -270,16 +254,17 @@ class LedgerFile:
         elif _wide(found):
             with suppress(OSError):
                 path.chmod(0o600)
-        logged = header[18:20] == _LOG
-        if not logged and header[18:20] != _ROLLBACK:
+        if header[18:20] == _LOG:
+            raise Tampered(
+                f"{self.shown} was given a write-ahead log by another program. Run sqlite3 {self.shown} "
+                "'PRAGMA journal_mode = DELETE'; what it holds then is checked"
+            )
+        if header[18:20] != _ROLLBACK:
             raise InvalidInput(f"{self.shown} is not a usable ledger: its header is damaged. If it was one, {_RESTORE}")
-        # A log is only kept by the first version, and is deleted before a journal is written.
-        if _beside(path, "-wal") and (not logged or _beside(path, "-journal")):
+        if _beside(path, "-wal"):
             raise Tampered(f"{self.shown}-wal is no part of this ledger; move it away")
         if _beside(path, "-journal"):
             self._settle_journal(path)
-        if logged:
-            self._leave_log(path)
 
     def _require_own(self, path: Path) -> None:
         """One name, one owner, on a disk whose locks hold."""
@@ -328,7 +313,7 @@ class LedgerFile:
                 return False
             if not _beside(path, "-journal"):
                 return True
-            bare, mended, undone = self._tried(handle, path, "-journal")
+            bare, mended, undone = self._tried(handle, path)
             if bare is not None and (mended is None or mended.within(bare)):
                 os.fsync(handle)
                 journal.unlink()
@@ -340,40 +325,19 @@ class LedgerFile:
         _touch(path)
         return True
 
-    def _leave_log(self, path: Path) -> None:
-        """Give up a write-ahead log, which the first version used: all that the file says must be said with its log."""
-        if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            raise InvalidInput(
-                f"{self.shown} has a write-ahead log; run `graphveil ledger show` once with write access"
-            )
-        self._require_own(path)
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            with _alone(path) as handle:
-                if handle is not None:
-                    bare, whole, _ = self._tried(handle, path, "-wal")
-                    if whole is None or not (bare is None or bare.within(whole)):
-                        raise self._damaged(f"{path.name}-wal does not belong to it, or it to the log")
-                    break
-            if time.monotonic() > deadline:
-                raise InvalidInput(f"{self.shown} is locked: another process has used it for {_PATIENCE:g} s")
-            time.sleep(0.005)
-        with closing(_connect(path, "rw")) as database:
-            database.execute("PRAGMA journal_mode = DELETE")
-
-    def _tried(self, handle: int, path: Path, suffix: str) -> tuple[Book | None, Book | None, int]:
-        """On copies: the ledger without what lies beside it, and with it; and how many writes that undoes.
+    def _tried(self, handle: int, path: Path) -> tuple[Book | None, Book | None, int]:
+        """On copies: the ledger without the journal beside it, and with it; and how many writes that undoes.
 
         SQLite counts the writes in the file. What becomes a ledger whose salt the file does not hold is another's.
         """
         body = os.pread(handle, os.fstat(handle).st_size, 0)
-        left = Path(f"{path}{suffix}")
+        journal = Path(f"{path}-journal")
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             bare, whole = Path(folder) / "bare", Path(folder) / "whole"
-            bare.write_bytes(body[:18] + _ROLLBACK + body[20:])
+            bare.write_bytes(body)
             whole.write_bytes(body)
-            if left.exists():
-                Path(f"{whole}{suffix}").write_bytes(left.read_bytes())
+            if journal.exists():
+                Path(f"{whole}-journal").write_bytes(journal.read_bytes())
             alone, together = self._attempt(bare), self._attempt(whole)
             own = together is not None and together.salt.encode() in body
             return alone, together if own else None, _writes(body) - _writes(whole.read_bytes())
@@ -390,8 +354,6 @@ class LedgerFile:
         application, version = (
             database.execute(f"PRAGMA {n}").fetchone()[0] for n in ("application_id", "user_version")
         )
-        if (application, version) == (0, 0) and _columns(database) == _FIRST_TABLES:
-            return Book("", tuple(self._first_lines(database)))
         if application != _APPLICATION:
             raise InvalidInput(f"{self.shown} is not a usable ledger: graphveil did not make it. If it did, {_RESTORE}")
         if version != VERSION:
@@ -415,28 +377,6 @@ class LedgerFile:
         if heads[0][2] != chain[-1].encode():
             raise self._damaged("its head has another checksum")
         return book
-
-    def _first_lines(self, database: sqlite3.Connection) -> Iterator[Line]:
-        """A file of the first version, in the words of this one."""
-        try:
-            for key, name, near, epsilon, delta, made in _rows(database, "budget"):
-                yield Line.of(
-                    "budget",
-                    dataset=key,
-                    name=name,
-                    adjacency=json.loads(near),
-                    epsilon=epsilon,
-                    delta=delta,
-                    made=made,
-                )
-            for key, dataset, method, plan, committed, made in _rows(database, "entry"):
-                yield Line.of("reservation", id=key, dataset=dataset, method=method, plan=plan, made=made)
-                if committed not in (0, 1):
-                    raise ValueError(f"committed is {committed!r}")
-                if committed:
-                    yield Line.of("commit", id=key)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise self._damaged(str(error)) from error
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -464,18 +404,6 @@ def _touch(path: Path) -> None:
         database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
 
 
-def _rewrite(database: sqlite3.Connection, book: Book, added: list[Line]) -> None:
-    """Add lines; a file of the first version becomes one of this version, and no dataset's plain hash stays in it."""
-    if book.salt:
-        _store(database, Book(book.salt, (*book.lines, *added)), len(book.lines))
-        return
-    fresh = Book(secrets.token_hex(32), ())
-    for table in _FIRST_TABLES:
-        database.execute(f"DROP TABLE {table}")
-    # What is added speaks of a dataset as the file did until now.
-    _write(database, Book(fresh.salt, tuple(fresh.salted(line) for line in (*book.lines, *added))))
-
-
 def _write(database: sqlite3.Connection, book: Book) -> None:
     """The tables, and every line."""
     for statement in (*_TABLES, f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {VERSION}"):
@@ -490,21 +418,6 @@ def _store(database: sqlite3.Connection, book: Book, kept: int) -> None:
     for number, line in enumerate(book.lines[kept:], kept + 1):
         database.execute("INSERT INTO entry VALUES (?, ?, ?, ?)", (number, line.kind, line.body, chain[number]))
     database.execute("UPDATE head SET count = ?, digest = ?", (len(book.lines), chain[-1]))
-
-
-def _columns(database: sqlite3.Connection) -> dict[str, list[str]]:
-    """The tables, if there is nothing but tables, and the names of their columns."""
-    found = database.execute("SELECT type, name FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    if any(kind != b"table" for kind, _ in found):
-        return {}
-    names = [name.decode(errors="replace") for _, name in found]
-    rows = {name: database.execute("SELECT name FROM pragma_table_info(?)", (name,)).fetchall() for name in names}
-    return {name: [row[0].decode(errors="replace") for row in columns] for name, columns in rows.items()}
-
-
-def _rows(database: sqlite3.Connection, table: str) -> Iterator[list[Any]]:
-    for row in database.execute(f"SELECT * FROM {table} ORDER BY rowid").fetchall():
-        yield [value.decode() if isinstance(value, bytes) else value for value in row]
 
 
 def _writes(body: bytes) -> int:

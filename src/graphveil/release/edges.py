@@ -25,19 +25,17 @@ from graphveil.data.lineage import PARQUET_KEY, PYG_ATTRIBUTE, GraphOrigin, to_t
 from graphveil.errors import InvalidInput, MissingExtra, Tampered
 from graphveil.methods.described import rebuild_method
 from graphveil.methods.method import Method
-from graphveil.release.certificate import Certificate, described_method, require_card
+from graphveil.release.card import require_card
+from graphveil.release.certificate import Certificate, described_method
 from graphveil.runtime.folders import CARD, MANIFEST, read_public, require_only, settled, write_public
-from graphveil.runtime.safe_json import parse_json, plain_json, require_agreement, require_fits
+from graphveil.runtime.safe_json import parse_json, require_agreement, require_fits
 from graphveil.vocabulary import Unit
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-SCHEMA = 2
+SCHEMA = 1
 """Version of the folder. Raise it when its layout, or the wording of the card, changes."""
-
-_READABLE = (1, SCHEMA)
-"""Versions that can be read; the first did not record what a release descends from."""
 
 _BYTES = 64
 """What a node or an edge takes at most while the folder is read."""
@@ -159,8 +157,8 @@ class ReleasedEdges:
         """Read the folder, checking every hash, the certificate's arithmetic and the edges. Runs no code from it."""
         folder = settled(Path(path))
         kind = Format.CSV if (folder / Format.CSV.file).exists() else Format.PARQUET
-        contents = read_public(folder, kind.files, _READABLE)
-        described = parse_json(contents["graph.json"], _READABLE)
+        contents = read_public(folder, kind.files, SCHEMA)
+        described = parse_json(contents["graph.json"], SCHEMA)
         try:
             _require_sizes(described["nodes"], described["edges"])
             certificate = Certificate.from_json(contents["certificate.json"])
@@ -171,14 +169,10 @@ class ReleasedEdges:
         # Whatever else breaks, the file did it: pyarrow and torch raise several kinds.
         except Exception as error:
             raise Tampered(f"{folder} is incomplete or altered: {error}") from error
-        if certificate.provenance.method not in ("", described_method(made.method)):
+        if certificate.provenance.method != described_method(made.method):
             raise Tampered(f"{folder} is of {made.method.name()}, and its certificate of another method")
-        facts = {**made._describe(), "schema": described["schema"]}
-        if described["schema"] != SCHEMA:
-            facts.pop("arcs")
-        require_agreement(described, facts, f"{folder / 'graph.json'}")
-        version = plain_json(contents["certificate.json"])["schema"]
-        require_card(contents[CARD], made.card(), certificate, version)
+        require_agreement(described, made._describe(), f"{folder / 'graph.json'}")
+        require_card(contents[CARD], made.card())
         return made
 
     def _describe(self) -> dict[str, Any]:
@@ -229,8 +223,7 @@ def _from_parquet(contents: Mapping[str, bytes], described: Mapping[str, Any]) -
     schema, rows = file.schema_arrow, file.metadata.num_rows
     told = {name: words for name, words in (schema.metadata or {}).items() if name.startswith(b"graphveil")}
     due = {b"graphveil": contents["graph.json"], b"graphveil card": contents[CARD].removesuffix(b"\n")}
-    if described["schema"] == SCHEMA:
-        due[PARQUET_KEY] = to_text(GraphOrigin(contents["certificate.json"].decode(), described["arcs"])).encode()
+    due[PARQUET_KEY] = to_text(GraphOrigin(contents["certificate.json"].decode(), described["arcs"])).encode()
     if told != due:
         raise ValueError("what edges.parquet says of itself is not what the other files say")
     if schema.names != ["source", "target"] or set(schema.types) != {pa.int64()}:

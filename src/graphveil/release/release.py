@@ -29,12 +29,13 @@ from graphveil.data.graph import Graph
 from graphveil.data.identity import ids_digest, names_digest
 from graphveil.data.schema import Schema, listed
 from graphveil.errors import InvalidInput, MissingExtra, Tampered, Unsupported
-from graphveil.methods.described import current_method, foreign, rebuild_method
+from graphveil.methods.described import foreign, rebuild_method
 from graphveil.methods.method import Method
 from graphveil.nn.own_network import Make, OwnNetwork, registered_network
 from graphveil.release import serving
 from graphveil.release.audit_result import AuditResult
-from graphveil.release.certificate import READABLE, SCHEMA, Certificate, require_card
+from graphveil.release.card import require_card
+from graphveil.release.certificate import SCHEMA, Certificate
 from graphveil.release.predictions import Predictions
 from graphveil.release.statement import power
 from graphveil.runtime.folders import CARD, MANIFEST, Body, read_public, require_only, write_public
@@ -116,7 +117,7 @@ class Release:
         return facts(
             f"Release of {self.method.name()}",
             [*rows, ("predictions", self.prediction_cost)],
-            self.certificate.promised,
+            self.certificate.statement,
         )
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -128,13 +129,13 @@ class Release:
                 "matplotlib is not installed; install it, or use `graphveil card --format html`, which draws the same"
             ) from None
         drawn = plt.subplots(figsize=(4.5, 4.5))[1] if axes is None else axes
-        promise = self.certificate.promises[0]
-        wrongly, rightly = zip(*power(promise.epsilon, promise.delta), strict=True)
+        stated = self.certificate.statements[0]
+        wrongly, rightly = zip(*power(stated.epsilon, stated.delta), strict=True)
         drawn.fill_between(wrongly, rightly, alpha=0.15)
-        drawn.plot(wrongly, rightly, label=f"at most, epsilon {rounded(promise.epsilon)}")
+        drawn.plot(wrongly, rightly, label=f"at most, epsilon {rounded(stated.epsilon)}")
         drawn.plot([0, 1], [0, 1], linestyle=":", color="grey", label="a guess")
         drawn.set(xlabel="share accused wrongly", ylabel="share accused rightly")
-        drawn.set(xlim=(0, 1), ylim=(0, 1), title=f"{self.method.name()}: {promise.secret}?")
+        drawn.set(xlim=(0, 1), ylim=(0, 1), title=f"{self.method.name()}: {stated.secret}?")
         drawn.legend(loc="lower right")
         return drawn
 
@@ -162,8 +163,7 @@ class Release:
         """What classes are called, in the order of their ids: by their numbers where the training knew no names."""
         if self.schema is not None:
             return self.schema.classes
-        sizes = self.certificate.provenance.sizes
-        return tuple(map(str, range(sizes[2] if sizes else self.state["logits"].shape[1])))
+        return tuple(map(str, range(self.certificate.provenance.sizes[2])))
 
     def with_threshold(self, label: str, chance: float) -> Release:
         """The same release, which names the class `label` where its chance is at least `chance`.
@@ -361,20 +361,19 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
     """
     folder = Path(path)
     try:
-        contents = read_public(folder, _FILES, READABLE, optional=_OPTIONAL)
+        contents = read_public(folder, _FILES, SCHEMA, optional=_OPTIONAL)
     except Tampered as error:
         if not os.path.lexists(folder / "graph.json"):
             raise
         raise Tampered(f"{folder} holds a released graph and no model; read it with gv.ReleasedEdges.load") from error
-    described = parse_json(contents["release.json"], READABLE)
+    described = parse_json(contents["release.json"], SCHEMA)
     try:
         method = rebuild_method(described["method"])
         certificate = Certificate.rebuild(described["certificate"])
     except (KeyError, TypeError) as error:
         raise Tampered(f"{folder} is incomplete: {error!r}") from error
     _note_other_code(method, certificate)
-    planner = certificate.provenance.method
-    if planner and rebuild_method(plain_json(planner)) != method:
+    if rebuild_method(plain_json(certificate.provenance.method)) != method:
         raise Tampered(f"{folder} is of {method.name()}, and its certificate of another method or other settings")
     require_assumed(method, certificate)
     method = _with_networks(method, network)
@@ -393,15 +392,8 @@ def load(path: str | os.PathLike[str], network: Make | Mapping[str, Make] | None
         )
     except (InvalidInput, ValueError, TypeError, KeyError, RecursionError) as error:
         raise Tampered(f"{folder} was altered, its audit, ids or threshold: {error}") from error
-    stated = {
-        "schema": described["schema"],
-        "method": made.method.describe(),
-        "certificate": described["certificate"],
-        **made._stated(),
-    }
-    said = {**described, "method": current_method(described["method"])}
-    require_agreement(said, stated, f"{folder / 'release.json'}")
-    require_card(contents[CARD], made.card(), certificate, described["schema"])
+    require_agreement(described, made._describe(), f"{folder / 'release.json'}")
+    require_card(contents[CARD], made.card())
     return made
 
 
@@ -444,9 +436,8 @@ def _with_networks(method: Method, given: Make | Mapping[str, Make] | None) -> M
 
 def require_assumed(method: Method, certificate: Certificate) -> None:
     """The certificate says what every plan of the method assumes, and so do those that it descends from."""
-    earlier = (one for one in certificate.ancestry[1:] if one.provenance.method)
-    told = ((rebuild_method(plain_json(one.provenance.method)), one) for one in earlier)
-    for made, one in ((method, certificate), *told):
+    earlier = ((rebuild_method(plain_json(one.provenance.method)), one) for one in certificate.ancestry[1:])
+    for made, one in ((method, certificate), *earlier):
         for plan in filter(None, (one.plan, one.sound)):
             if plan.steps and (missing := [item for item in made.standing() if item not in plan.assumes]):
                 raise Tampered(f"the certificate of {made.name()} was altered, it does not say: {missing[0]}")
@@ -462,7 +453,7 @@ def _weights(body: bytes) -> State:
 
 def _require_speaking(method: Method, state: State, sizes: tuple[int, ...]) -> None:
     """The weights are those of the method: it scores nodes with them, with as many numbers as its task needs."""
-    if not sizes or not (method.reads.stored or has_code(method)):
+    if not (method.reads.stored or has_code(method)):
         return
     nodes, features, _ = sizes
     wanted = (nodes if method.reads.stored else 2, method.task.width(sizes))
@@ -516,9 +507,9 @@ def _ids(body: bytes | None) -> tuple[str, ...] | None:
 def _finding(body: bytes | None) -> AuditResult | None:
     if body is None:
         return None
-    described = parse_json(body, READABLE)
+    described = parse_json(body, SCHEMA)
     found = AuditResult.rebuild(described)
-    require_agreement(described, {"schema": described["schema"], **found.describe()}, _AUDIT)
+    require_agreement(described, {"schema": SCHEMA, **found.describe()}, _AUDIT)
     return found
 
 

@@ -61,9 +61,9 @@ def matched(certificate: Certificate, graph: Graph) -> Graph:
             stacklevel=4,
         )
         return graph
-    sizes = certificate.provenance.sizes
     # A graph without names may show fewer classes, or none.
-    return replace(graph, num_classes=sizes[2]) if sizes and graph.num_classes < sizes[2] else graph
+    classes = certificate.provenance.sizes[2]
+    return replace(graph, num_classes=classes) if graph.num_classes < classes else graph
 
 
 def later(method: Method) -> str:

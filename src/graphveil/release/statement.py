@@ -19,15 +19,15 @@ _PROTECTED = {
     Unit.LABEL: "{whose}: the label",
 }
 
-DIRECTION = ", whether links have a direction"
+_DIRECTION = ", whether links have a direction"
 """It is read off the arcs where nobody says it, and decides what one link is."""
 
 _OPEN = {
     Unit.EDGE: (
-        f"features, labels and ids, who is in the graph{DIRECTION}, the split",
+        f"features, labels and ids, who is in the graph{_DIRECTION}, the split",
         "several links of one person together: k of them are protected by k times epsilon only",
     ),
-    Unit.NODE: (f"the list of ids, the set of classes{DIRECTION}, the split",),
+    Unit.NODE: (f"the list of ids, the set of classes{_DIRECTION}, the split",),
     Unit.FEATURES: ("all links, ids, the set of classes, the split",),
     Unit.LABEL: ("features, all links, ids, the set of classes, the split",),
 }

@@ -70,7 +70,7 @@ def require_own_plan(method: Method, certificate: Certificate, graph: Graph) -> 
     So are those of the releases that it descends from, by their own methods, where they speak of the same graph and
     split. One that speaks of neither is the caller's to refuse.
     """
-    earlier = [one for one in certificate.ancestry[1:] if one.provenance.method and not one.differences(graph)]
+    earlier = [one for one in certificate.ancestry[1:] if not one.differences(graph)]
     if not earlier or not certificate.differences(graph):
         _require_plan(method, certificate, graph)
     for one in earlier:
@@ -81,7 +81,7 @@ def _require_releasers(certificate: Certificate) -> None:
     """Edges that are said to have been released were so by a method that releases graphs."""
     for one in certificate.ancestry:
         teller = one.parents[0] if one.provenance.descends else None
-        if teller is not None and teller.provenance.method and not isinstance(_method_of(teller), ReleasedGraph):
+        if teller is not None and not isinstance(_method_of(teller), ReleasedGraph):
             raise Tampered(
                 f"{_method_of(teller).name()} releases no graph, and {one.provenance.dataset!r} is one of its"
             )
@@ -117,7 +117,7 @@ def _require_serving(release: Release) -> None:
     """A method that serves other graphs has all the weights for it: it is tried on a made-up one."""
     method, state = release.method.chosen(release.state)
     adjacency, sizes = release.certificate.plan.adjacency, release.certificate.provenance.sizes
-    if type(method).serve is Method.serve or not sizes or not has_code(method):
+    if type(method).serve is Method.serve or not has_code(method):
         return
     _, features, classes = sizes
     public, sealed = _made_up(features, classes, adjacency.undirected).seal(adjacency)

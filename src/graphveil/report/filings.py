@@ -14,8 +14,9 @@ from typing import Any
 from graphveil.codec import plain, rounded
 from graphveil.methods.baseline.best import Best
 from graphveil.methods.method import Method
-from graphveil.release.certificate import Certificate, Guarantee
+from graphveil.release.certificate import Certificate
 from graphveil.release.edges import ReleasedEdges
+from graphveil.release.guarantee import Guarantee
 from graphveil.release.release import Release
 from graphveil.release.statement import even_odds
 from graphveil.report.run import card_page
@@ -98,7 +99,7 @@ def entry(release: Release | ReleasedEdges) -> dict[str, Any]:
 
 def _data(release: Release | ReleasedEdges) -> dict[str, Any]:
     origin = release.certificate.provenance
-    sizes = dict(zip(("nodes", "features", "classes"), origin.sizes or (None, None, None), strict=True))
+    sizes = dict(zip(("nodes", "features", "classes"), origin.sizes, strict=True))
     kept = isinstance(release, Release) and release.ids is not None
     return {"name": origin.dataset, **sizes, "split": origin.split, "public_graph": origin.public or None, "ids": kept}
 

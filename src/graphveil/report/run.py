@@ -86,7 +86,7 @@ def card_page(found: Release | ReleasedEdges) -> str:
 def _certified(found: Release | ReleasedEdges) -> dict[str, Any]:
     """What both pages show of the certificate."""
     certificate = found.certificate
-    worst = certificate.promises[0]
+    worst = certificate.statements[0]
     epsilon, delta = worst.epsilon, worst.delta
     return {
         "title": f"{found.method.name()} on {certificate.provenance.dataset}",

@@ -310,9 +310,7 @@ def _hash_of(body: Body) -> str:
     return found.hexdigest()
 
 
-def read_public(
-    folder: Path, files: Collection[str], schemas: Collection[int], optional: Collection[str] = ()
-) -> dict[str, bytes]:
+def read_public(folder: Path, files: Collection[str], schema: int, optional: Collection[str] = ()) -> dict[str, bytes]:
     """What `write_public` wrote, every hash checked; the folder must hold exactly `files`, maybe `optional` ones."""
     turns = 0
     while True:
@@ -325,7 +323,7 @@ def read_public(
                 continue
             raise Tampered(f"{folder} is missing or unreadable: not a complete release folder") from error
         try:
-            return _read_public(home, folder, files, schemas, optional)
+            return _read_public(home, folder, files, schema, optional)
         except Tampered:
             # What a save takes away while we read is no fault of the release that stands there now.
             turns += 1
@@ -349,9 +347,9 @@ def _is_at(home: int, folder: Path) -> bool:
 
 
 def _read_public(
-    home: int, folder: Path, files: Collection[str], schemas: Collection[int], optional: Collection[str]
+    home: int, folder: Path, files: Collection[str], schema: int, optional: Collection[str]
 ) -> dict[str, bytes]:
-    manifest = parse_json(_read(home, folder, MANIFEST), schemas)
+    manifest = parse_json(_read(home, folder, MANIFEST), schema)
     hashes = manifest.get("sha256")
     if not isinstance(hashes, dict) or set(hashes) - set(optional) != set(files) or len(manifest) != 2:
         raise Tampered(f"{folder} does not list exactly the files {', '.join(files)}")

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,17 +75,16 @@ def read_plain(path: str | Path, most: int, folder: int | None = None) -> bytes:
     return body
 
 
-def parse_json(body: bytes | str, schemas: Collection[int]) -> dict[str, Any]:
-    """A JSON object of one of these schema versions; see `plain_json`."""
-    return require_schema(plain_json(body), schemas)
+def parse_json(body: bytes | str, schema: int) -> dict[str, Any]:
+    """A JSON object of this schema version; see `plain_json`."""
+    return require_schema(plain_json(body), schema)
 
 
-def require_schema(described: Any, schemas: Collection[int]) -> dict[str, Any]:
-    """`described`, if it is an object that states one of these schema versions."""
+def require_schema(described: Any, schema: int) -> dict[str, Any]:
+    """`described`, if it is an object that states this schema version."""
     found = described.get("schema") if isinstance(described, dict) else None
-    if type(found) is not int or found not in schemas:
-        known = ", ".join(map(str, schemas))
-        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {known}")
+    if type(found) is not int or found != schema:
+        raise Tampered(f"unknown schema version {found!r}; this graphveil reads version {schema}")
     return dict(described)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ import graphveil as gv
 from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput
-from graphveil.methods.described import rebuild_method
 from graphveil.methods.node.dpsgd import DpSgd
-from graphveil.methods.node.heterpoisson import HeterPoisson
 from graphveil.methods.node.paircounts import PairCounts, _Counts, _pairs
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.privacy import accounting
@@ -85,32 +82,3 @@ def test_undirected_pairs_are_symmetric(graph: gv.Graph) -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         PairCounts(**wrong)
-
-
-EARLIER = {
-    "kind": "HeterPoisson", "network": "pairs", "layers": 1, "hidden": 128, "activation": "elu", "batch": 4096,
-    "clip": 0.5, "learning_rate": 0.01, "scale": "rows", "multiplier": 2.0, "p_max": 0.5, "epochs": 9.0,
-    "row_length": 12.0, "noise_law": "gaussian", "exact_term": False, "overlap": False, "test_neighbours": 13,
-    "own_rate": 32.0,
-}  # fmt: skip
-"""As releases were described when this method was a setting of heterpoisson."""
-
-
-def test_earlier_descriptions_are_read() -> None:
-    assert rebuild_method(EARLIER) == PairCounts(32.0, 2.0, 0.5, "rows")
-    made = rebuild_method({**EARLIER, "network": "gin", "row_length": 3.0})
-    assert made == HeterPoisson(network="gin", scale="rows", multiplier=2.0, p_max=0.5, row_length=3.0)
-    with pytest.raises(gv.Tampered):
-        rebuild_method({**EARLIER, "multiplier": "many"})
-    with pytest.raises(gv.Tampered):
-        rebuild_method({name: value for name, value in EARLIER.items() if name != "p_max"})
-
-
-@pytest.mark.parametrize("name", ["heterpoisson", "heterpoisson-pairs"])
-def test_earlier_folders_predict_as_before(name: str) -> None:
-    folder = Path(__file__).parents[2] / "releases" / name
-    release = gv.load(folder)
-    assert release.method.name() == ("paircounts" if name.endswith("pairs") else "heterpoisson")
-    told = release.predict_proba(gv.datasets.load("chain-s"))
-    # Processors round single precision differently in its last digit.
-    np.testing.assert_allclose(told.numpy(), np.load(folder.with_suffix(".npy")), rtol=1e-6)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from torch import Tensor
@@ -129,16 +128,6 @@ class HeterPoisson(SubgraphMethod):
     def specimens(cls) -> tuple[Self, ...]:
         small = cls(network="sage", hidden=4, batch=3, epochs=1.0)
         return small, cls(network="gin", layers=2, hidden=3, batch=3, epochs=1.0, noise_law="sml")
-
-    @classmethod
-    def upgraded(cls, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Earlier versions held `paircounts` here too, as network=pairs with `own_rate`."""
-        if described.get("kind") != cls.__name__ or "own_rate" not in described:
-            return described
-        if described.get("network") != "pairs":
-            return {name: value for name, value in described.items() if name != "own_rate"}
-        shared = {name: described.get(name) for name in ("multiplier", "p_max", "scale")}
-        return {"kind": "PairCounts", "learning_rate": described["own_rate"], **shared}
 
 
 def _thinned(visible_arcs: Csr, most: int) -> Csr:

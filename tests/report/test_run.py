@@ -63,7 +63,7 @@ def test_scores_by_class_baselines_and_meaning_are_on_the_page() -> None:
     unequal = summary(release, [Bar.of("hearsay", scores, 2.0)], scores=most)
     assert "One class has 95.0 % of these nodes, so bars show balanced accuracy" in unequal
     assert "Balanced test accuracy of each method" in unequal
-    assert release.certificate.promises[0].sentence in card_page(release)
+    assert release.certificate.statements[0].sentence in card_page(release)
     assert "By class" not in card_page(release), "a card may be given away"
 
 

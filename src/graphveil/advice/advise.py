@@ -39,7 +39,7 @@ RIVALS = 2
 """Methods that are tried at every epsilon beside the flagship of the unit."""
 
 WORTHWHILE = 0.01
-"""What a method must gain over what is free, to be recommended."""
+"""Gain over what is free above which a method is recommended."""
 
 _KEPT = 0.75
 """Share of a method's gain that the recommended epsilon keeps."""
@@ -48,7 +48,7 @@ _UNCHARGED = "reads nothing that is private here, or protects nobody: mlp and gc
 
 
 class Metric(StrEnum):
-    """By which score methods are compared. AUTO: accuracy, or AUC where the largest class has most of the nodes."""
+    """The score that methods are compared by. AUTO: accuracy, or AUC where the largest class has most of the nodes."""
 
     AUTO = "auto"
     ACCURACY = "accuracy"
@@ -61,15 +61,15 @@ class Metric(StrEnum):
         return {"auc": "AUC", "balanced_accuracy": "balanced accuracy"}.get(self.value, self.value)
 
     def lazy(self, largest: float, classes: int) -> float:
-        """What naming the largest class always reaches: it tells nobody apart."""
+        """The score of always naming the largest class."""
         return {"accuracy": largest, "auc": 0.5}.get(self.value, 1 / classes)
 
 
 _UNEQUAL = 0.8
-"""Share of the largest class from which on accuracy tells methods apart no more."""
+"""Share of the largest class above which accuracy hardly distinguishes methods."""
 
 _LOWER = 0.5
-"""What part of the assumed homophily is left in the second try."""
+"""Share of the assumed homophily in the second try."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Forecast:
-    """A method's expectations, by epsilon, and what its guarantee would assume."""
+    """Expected scores of a method, by epsilon, and what its guarantee would assume."""
 
     method: str
     expected: tuple[Expected, ...]
@@ -109,7 +109,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Lower:
-    """The same try with edges that tell less: scores by method, at one epsilon."""
+    """Scores by method at one epsilon, on a stand-in with less homophily."""
 
     homophily: float
     epsilon: float
@@ -118,7 +118,7 @@ class Lower:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to expect of each method at each epsilon, and of which graph that was seen.
+    """Expected scores of each method at each epsilon, and the assumptions behind them.
 
     methods: best first; references: `mlp`, which reads no edge, and `gcn`, which protects nobody; left_out: methods of
     the unit that were not tried at every epsilon, and why. metric: what is compared; lazy: what naming the largest
@@ -158,7 +158,7 @@ class Advice:
             {"method": one.method, **{_at(point.epsilon): _percent(point.score(self.metric)) for point in one.expected}}
             for one in self.methods
         ]
-        known = [(_said(one), one.expected[0].score(self.metric)) for one in self.references]
+        known = [(_reference_label(one), one.expected[0].score(self.metric)) for one in self.references]
         for label, score in [*known, ("largest class", self.lazy)]:
             rows.append({"method": label, **{_at(epsilon): _percent(score) for epsilon in self.epsilons}})
         return rows
@@ -174,19 +174,19 @@ class Advice:
 
     @property
     def what_if(self) -> str:
-        """The try with edges that tell less, in words."""
-        told = ", ".join(f"{name} {_percent(score)}" for name, score in self.lower.scores)
-        return f"with homophily {self.lower.homophily:g}, at epsilon {self.lower.epsilon:g}: {told}"
+        """The scores with less homophily, in words."""
+        scores = ", ".join(f"{name} {_percent(score)}" for name, score in self.lower.scores)
+        return f"with homophily {self.lower.homophily:g}, at epsilon {self.lower.epsilon:g}: {scores}"
 
     @property
     def warnings(self) -> list[str]:
-        """What numbers that protect hardly anybody mean."""
+        """Cautions about an epsilon or delta that hardly protects anybody."""
         return cautions(max(self.epsilons), self.delta, self.nodes)
 
     def describe(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        told: dict[str, Any] = plain(asdict(self))
-        return {**told, "odds": list(self.odds)}
+        fields: dict[str, Any] = plain(asdict(self))
+        return {**fields, "odds": list(self.odds)}
 
     def to_json(self) -> str:
         """All of it."""
@@ -224,47 +224,47 @@ def advise(
     balanced_accuracy; auto takes auc, and balanced class weights, where the largest class has four fifths of the nodes.
     `quiet`: no progress is shown.
     """
-    asked = _Asked.of(facts, unit, epsilons, delta, limit, seeds, parse(Metric, metric, "metric"))
-    asked = replace(asked, progress=Progress(not quiet))
+    request = _Request.of(facts, unit, epsilons, delta, limit, seeds, parse(Metric, metric, "metric"))
+    request = replace(request, progress=Progress(not quiet))
     assumed = Assumed(homophily, mean_degree, largest_class, spread)
-    assumed.require_needed(asked.facts)
+    assumed.require_needed(request.facts)
     if methods is not None:
-        asked.named(methods)
+        request.named(methods)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a model that is not finite shows in its accuracy
-        worlds = [stand_in(asked.facts, assumed, limit, seed) for seed in range(seeds)]
-        largest = float(np.mean([_largest_class(world) for world in worlds]))
-        asked = asked.settled(largest)
-        chosen, left_out = (asked.named(methods), []) if methods is not None else asked.screened(worlds[0])
-        ranked = sorted(asked.forecasts(chosen, worlds), key=lambda one: -one.mean(asked.metric))
-        references = tuple(asked.reference(one, worlds) for one in (asked.made(Mlp), asked.made(Gcn)))
+        stand_ins = [stand_in(request.facts, assumed, limit, seed) for seed in range(seeds)]
+        largest = float(np.mean([_largest_class(graph) for graph in stand_ins]))
+        request = request.settled(largest)
+        chosen, left_out = (request.named(methods), []) if methods is not None else request.screened(stand_ins[0])
+        ranked = sorted(request.forecasts(chosen, stand_ins), key=lambda one: -one.mean(request.metric))
+        references = tuple(request.reference(one, stand_ins) for one in (request.made(Mlp), request.made(Gcn)))
         best = next(one for one in chosen if one.name() == ranked[0].method)
-        lower = asked.lower(best, replace(assumed, homophily=_LOWER * homophily), limit)
-    lazy = asked.metric.lazy(largest, asked.facts.num_classes)
+        lower = request.lower(best, replace(assumed, homophily=_LOWER * homophily), limit)
+    lazy = request.metric.lazy(largest, request.facts.num_classes)
     return Advice(
-        unit=asked.adjacency.unit,
-        protects=str(asked.adjacency),
-        delta=asked.delta,
-        epsilons=asked.epsilons,
-        nodes=asked.facts.num_nodes,
-        tried_on=worlds[0].num_nodes,
+        unit=request.adjacency.unit,
+        protects=str(request.adjacency),
+        delta=request.delta,
+        epsilons=request.epsilons,
+        nodes=request.facts.num_nodes,
+        tried_on=stand_ins[0].num_nodes,
         seeds=seeds,
-        metric=asked.metric,
+        metric=request.metric,
         largest_class=largest,
         lazy=lazy,
         methods=tuple(ranked),
         references=references,
         lower=lower,
-        assumes=(*asked.compared(largest), *_sentences(asked.facts, assumed, worlds[0])),
+        assumes=(*request.compared(largest), *_sentences(request.facts, assumed, stand_ins[0])),
         left_out=tuple(left_out),
         balanced=getattr(best, "class_weight", "equal") != "equal",
-        **_recommended(ranked[0], references[0], lazy, asked.metric),
+        **_recommended(ranked[0], references[0], lazy, request.metric),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """The question, checked, with the public facts that answers may depend on."""
+class _Request:
+    """What `advise` was given, checked, with the public facts that advice may depend on."""
 
     facts: Public
     adjacency: Adjacency
@@ -284,11 +284,11 @@ class _Asked:
         limit: int,
         seeds: int,
         metric: Metric,
-    ) -> _Asked:
+    ) -> _Request:
         for what, value, least in (("limit", limit, 20), ("seeds", seeds, 1)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidInput(f"{what} must be a whole number of at least {least}, got {quoted(value)}")
-        asked = require_epsilons(epsilons)
+        known_epsilons = require_epsilons(epsilons)
         if not isinstance(facts, Graph | Public):
             raise InvalidInput(
                 "give a graphveil Graph, or sizes: gv.Public.blank(num_nodes, num_features, num_classes)"
@@ -296,9 +296,9 @@ class _Asked:
         adjacency = Adjacency.of(unit, facts.undirected)
         known = public_facts(facts, adjacency)
         paid = default_delta(known.num_nodes) if delta is None else require_delta(delta)
-        return cls(known, adjacency, asked, paid, metric)
+        return cls(known, adjacency, known_epsilons, paid, metric)
 
-    def settled(self, largest: float) -> _Asked:
+    def settled(self, largest: float) -> _Request:
         """With the score that is compared, once the share of the largest class is known."""
         unequal = largest >= _UNEQUAL
         if self.metric is not Metric.AUTO:
@@ -309,8 +309,10 @@ class _Asked:
         """What follows from unequal classes, in words."""
         if not self.unequal:
             return []
-        said = f"naming the largest class is right in {_percent(largest)} per cent: {self.metric.words} is compared "
-        return [f"{said}(--metric), and methods that have class weights are trained with balanced ones"]
+        return [
+            f"naming the largest class is right in {_percent(largest)} per cent: {self.metric.words} is compared "
+            "(--metric), and methods that have class weights are trained with balanced ones"
+        ]
 
     def made(self, kind: type[Method]) -> Method:
         """The method with its defaults; where classes are unequal, with weights that are not, if it has any."""
@@ -318,7 +320,7 @@ class _Asked:
         return kind(**{"class_weight": "balanced"} if weighted else {})
 
     def named(self, methods: Sequence[str | Method]) -> list[Method]:
-        """The methods that were asked for, each of which has a plan here."""
+        """The given methods, each of which has a plan here."""
         listed = [] if isinstance(methods, str) else methods
         made = [self.made(METHODS.find(one)) if isinstance(one, str) else one for one in listed]
         if not made or not all(isinstance(one, Method) for one in made):
@@ -340,18 +342,18 @@ class _Asked:
             return str(error)
         return _UNCHARGED if not plan.steps or any(step.claim.infinite for step in plan.steps) else ""
 
-    def screened(self, world: Graph) -> tuple[list[Method], list[tuple[str, str]]]:
+    def screened(self, graph: Graph) -> tuple[list[Method], list[tuple[str, str]]]:
         """The flagship and the rivals that do best in a first try, and the others of the unit with the reason."""
         unit, epsilon = self.adjacency.unit, self.epsilons[len(self.epsilons) // 2]
         found: dict[Method, float] = {}
         left_out: list[tuple[str, str]] = []
-        # A choice among methods is no method until it is told which.
+        # `Best` chooses among other methods, which are tried by themselves.
         kinds = [kind for kind in METHODS.ours().values() if unit in kind.units and kind is not Best]
         for one in self.progress.track([self.made(kind) for kind in kinds], "a first try of every method of the unit"):
             why = self.refusal(one)
             try:
                 if not why:
-                    found[one] = self.score(one, world, epsilon)
+                    found[one] = self.score(one, graph, epsilon)
             except GraphveilError as error:
                 why = str(error)
             left_out += [(one.name(), why)] if why not in ("", _UNCHARGED) else []
@@ -361,33 +363,34 @@ class _Asked:
         left_out += [(one.name(), f"{words}, {_percent(found[one])} per cent") for one in ordered[RIVALS + 1 :]]
         return ordered[: RIVALS + 1], left_out
 
-    def scores(self, method: Method, world: Graph, epsilon: float, seed: int) -> dict[str, float]:
+    def scores(self, method: Method, graph: Graph, epsilon: float, seed: int) -> dict[str, float]:
         """How well the method does on a stand-in, with noise for this epsilon."""
-        unit, quiet = self.adjacency.unit, Compute(quiet=True)
-        made = train(world, method, epsilon=epsilon, delta=self.delta, unit=unit, seed=seed, compute=quiet)
+        with quiet():
+            made = train(graph, method, epsilon=epsilon, delta=self.delta, unit=self.adjacency.unit, seed=seed)
+    request = replace(request, progress=Progress(not quiet))
         found = made.evaluate("test")
-        # Chances that are no numbers, or nodes of one class alone, cannot be ranked.
+        # Scores that are not finite, or nodes of a single class, have no AUC.
         return {**found, "auc": 0.5 if found["auc"] is None else found["auc"]}
 
-    def score(self, method: Method, world: Graph, epsilon: float) -> float:
+    def score(self, method: Method, graph: Graph, epsilon: float) -> float:
         """The score that is compared, of one try."""
-        return self.scores(method, world, epsilon, seed=0)[self.metric.value]
+        return self.scores(method, graph, epsilon, seed=0)[self.metric.value]
 
-    def forecasts(self, methods: Sequence[Method], worlds: Sequence[Graph]) -> list[Forecast]:
+    def forecasts(self, methods: Sequence[Method], stand_ins: Sequence[Graph]) -> list[Forecast]:
         """Every method at every epsilon."""
         runs = [(one, epsilon) for one in methods for epsilon in self.epsilons]
-        shown = self.progress.track(runs, "trying methods on stand-ins")
-        points = [self.expected(one, epsilon, worlds) for one, epsilon in shown]
+        points = [self.expected(one, epsilon, stand_ins) for one, epsilon in track(runs, "trying methods on stand-ins")]
+    request = replace(request, progress=Progress(not quiet))
         width = len(self.epsilons)
         return [
             Forecast(one.name(), tuple(points[place * width : (place + 1) * width]), self.plan_assumes(one))
             for place, one in enumerate(methods)
         ]
 
-    def expected(self, method: Method, epsilon: float, worlds: Sequence[Graph]) -> Expected:
+    def expected(self, method: Method, epsilon: float, stand_ins: Sequence[Graph]) -> Expected:
         """Over all stand-ins, a seed each; the noise is that of the graph itself."""
         noise = planned(method, self.facts, Terms(self.adjacency.unit, epsilon, delta=self.delta)).noise
-        found = [self.scores(method, world, epsilon, seed) for seed, world in enumerate(worlds)]
+        found = [self.scores(method, graph, epsilon, seed) for seed, graph in enumerate(stand_ins)]
         names = ("accuracy", "auc", "balanced_accuracy", "f1")
         means = {name: float(np.mean([scores[name] for scores in found])) for name in names}
         compared = [scores[self.metric.value] for scores in found]
@@ -397,17 +400,17 @@ class _Asked:
         """What a certificate of the method would assume."""
         return plan_of(method, self.facts, self.adjacency, Reading.SOUND, 1.0).assumes
 
-    def reference(self, method: Method, worlds: Sequence[Graph]) -> Forecast:
-        """A method that needs no noise: because it reads nothing private, or because it protects nobody."""
+    def reference(self, method: Method, stand_ins: Sequence[Graph]) -> Forecast:
+        """A method without noise, which reads nothing private or protects nobody."""
         free = not plan_of(method, self.facts, self.adjacency, Reading.SOUND, 0.0).steps
-        point = self.expected(method, math.inf, worlds)
+        point = self.expected(method, math.inf, stand_ins)
         return Forecast(method.name(), (replace(point, epsilon=0.0 if free else math.inf),))
 
     def lower(self, method: Method, assumed: Assumed, limit: int) -> Lower:
-        """The best method and the references at the middle epsilon, where edges tell less."""
-        world, epsilon = stand_in(self.facts, assumed, limit, 0), self.epsilons[len(self.epsilons) // 2]
+        """The best method and the references at the middle epsilon, with less homophily."""
+        graph, epsilon = stand_in(self.facts, assumed, limit, 0), self.epsilons[len(self.epsilons) // 2]
         runs = ((method, epsilon), (self.made(Mlp), math.inf), (self.made(Gcn), math.inf))
-        found = tuple((one.name(), self.score(one, world, spent)) for one, spent in runs)
+        found = tuple((one.name(), self.score(one, graph, spent)) for one, spent in runs)
         return Lower(assumed.homophily, epsilon, found)
 
 
@@ -434,54 +437,57 @@ def _recommended(best: Forecast, mlp: Forecast, lazy: float, metric: Metric) -> 
         return {"recommended": None, "epsilon": None, "why": why}
     least = next(point for point in best.expected if point.score(metric) >= free[floor] + _KEPT * gain)
     why = (
-        f"{best.method} at epsilon {least.epsilon:g}: the smallest asked for that keeps at least {_KEPT:.0%} of what "
+        f"{best.method} at epsilon {least.epsilon:g}: the smallest given that keeps at least {_KEPT:.0%} of what "
         f"it gains over {floor} ({_percent(free[floor])} per cent)"
     )
     return {"recommended": best.method, "epsilon": least.epsilon, "why": why}
 
 
-def _sentences(facts: Public, assumed: Assumed, world: Graph) -> tuple[str, ...]:
+def _sentences(facts: Public, assumed: Assumed, graph: Graph) -> tuple[str, ...]:
     """What was made up, what was taken as it is, and what a smaller stand-in does to the figures."""
     taken = [
         word for word, part in (("features", facts.x), ("labels", facts.y), ("edges", facts.adj)) if part is not None
     ]
-    said = [f"taken as they are, because they are public: {', '.join(['sizes', 'classes', *taken])}"]
+    sentences = [f"taken as they are, because they are public: {', '.join(['sizes', 'classes', *taken])}"]
     if facts.y is None:
         most = _percent(assumed.shares(facts.num_classes)[0])
-        said.append(f"labels are made up: everybody has one, the largest class {most} per cent (--largest-class)")
+        sentences.append(f"labels are made up: everybody has one, the largest class {most} per cent (--largest-class)")
         if facts.adj is not None:
-            said.append("labels follow communities of the public edges: kind to methods that look for communities")
+            sentences.append(
+                "labels follow communities of the public edges, which favours methods that find communities"
+            )
     if facts.x is None:
-        said.append(
+        sentences.append(
             f"features are made up: normal, spread {assumed.width:g} around a centre for each class (--spread); "
-            "what they tell is what mlp reaches"
+            "mlp shows how well they predict classes"
         )
     if facts.adj is None:
         counted = "as stated" if assumed.mean_degree is not None else "a default, --mean-degree states yours"
-        said.append(
-            f"edges are made up, and yours were not counted: {assumed.degree(world.num_nodes):g} a node ({counted}), "
+        sentences.append(
+            f"edges are made up, and yours were not counted: {assumed.degree(graph.num_nodes):g} a node ({counted}), "
             "with heavy-tailed degrees; none follows features beyond classes"
         )
-    near = adjusted_homophily(world.adj, world.y.numpy())
-    said.append(
+    near = adjusted_homophily(graph.adj, graph.y.numpy())
+    sentences.append(
         f"homophily, adjusted for chance, is assumed to be {assumed.homophily:g} (--homophily), and {near:.2f} in the "
         "stand-in: 0 is chance, 1 means that no edge leaves its class"
     )
-    if world.num_nodes < facts.num_nodes:
-        said.append(
-            f"tried on {world.num_nodes:,} of {facts.num_nodes:,} nodes (--limit): fewer teach less, and noise weighs "
-            "more on their sums, so a graph of full size is likely to do better; the noise told is that of full size"
+    if graph.num_nodes < facts.num_nodes:
+        sentences.append(
+            f"tried on {graph.num_nodes:,} of {facts.num_nodes:,} nodes (--limit): with fewer nodes "
+            "models learn less and noise weighs more on sums, so the full graph is likely to do better; the noise "
+            "shown is that of the full graph"
         )
-    return (*said, "expectations, and no guarantee: where the graph differs from the stand-in, so will scores")
+    return (*sentences, "expectations, and no guarantee: where the graph differs from the stand-in, so will scores")
 
 
-def _largest_class(world: Graph) -> float:
+def _largest_class(graph: Graph) -> float:
     """Its share among the test nodes, by the labels of the training nodes."""
-    told, tested = (world.y[world.labelled(part)] for part in ("train", "test"))
-    return float((tested == told.bincount().argmax()).float().mean())
+    taught, tested = (graph.y[graph.labelled(part)] for part in ("train", "test"))
+    return float((tested == taught.bincount().argmax()).float().mean())
 
 
-def _said(reference: Forecast) -> str:
+def _reference_label(reference: Forecast) -> str:
     """What a reference costs."""
     free = reference.expected[0].epsilon == 0
     return f"{reference.method} ({'no budget' if free else 'not private'})"

@@ -1,6 +1,6 @@
-"""A graph to try methods on before anything is spent: public parts as they are, private parts made up.
+"""A graph to try methods on before anything is spent: its public parts, with made-up private parts.
 
-Nothing here gets a private tensor: what is made up follows from sizes, public parts, assumptions and a seed.
+Nothing here reads a private tensor: what is made up follows from sizes, public parts, assumptions and a seed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from graphveil.run import require_declared, train
 from graphveil.vocabulary import UNLABELLED, Adjacency, Floats
 
 MEAN_DEGREE = 10.0
-"""Edges a node where nobody states a number and edges are private."""
+"""Edges of a node by default, where edges are private."""
 
-_TURNS = 200
-"""Of the iteration that finds communities."""
+_ITERATIONS = 200
+"""Iterations of the subspace iteration that finds communities."""
 
 _STREAM = 20
-"""Apart from the streams of splits, whose first ids a sample of the same seed would take."""
+"""A random stream of its own: with that of splits, a sample would take the first ids of a split of the same seed."""
 
 _VALIDATES = 0.4
 """Share of the ids outside training that validate, where a split has no test ids: 10 of 25."""
@@ -47,7 +47,7 @@ class Assumed:
     homophily: adjusted for chance (Platonov et al. 2023): 0, edges do not care about classes; 1, none leaves its class.
     mean_degree: edges of a node, or arcs that leave it in a directed graph. largest_class: its share; the others are
     equal. spread: standard deviation of features around the centre of their class; centres are sqrt(2) apart on
-    average. None is a default, and all that may be said of a part that is public and so not made up.
+    average. None: the default; a part that is public is not made up, and must have None.
     """
 
     homophily: float = 0.5
@@ -112,8 +112,8 @@ def public_facts(facts: Graph | Public, adjacency: Adjacency) -> Public:
                 "protects: advice comes from public facts alone; take a random split"
             )
         facts, _ = facts.seal(adjacency)
-    told = {"x": facts.x, "y": facts.y, "edges": facts.adj}
-    if any(told[part] is not None for part in adjacency.private):
+    parts = {"x": facts.x, "y": facts.y, "edges": facts.adj}
+    if any(parts[part] is not None for part in adjacency.private):
         raise InvalidInput(f"these public facts were sealed for another unit than {adjacency.unit.value!r}")
     if facts.num_classes < 2:
         raise InvalidInput("there is one class: nothing is left to predict")
@@ -231,7 +231,7 @@ def _positions(adj: Csr, width: int, rng: np.random.Generator) -> Floats:
     scale = sp.diags_array(1 / np.sqrt(degrees + max(degrees.mean(), 1.0) / 2))
     walk = sp.csr_array(scale @ links @ scale)
     basis = rng.standard_normal((len(degrees), min(2 * width + 8, len(degrees))))
-    for _ in range(_TURNS):
+    for _ in range(_ITERATIONS):
         # Half a step: eigenvalues in [0, 1], so that those near -1 do not come first.
         basis = np.linalg.qr(walk @ basis + basis)[0]
     turned = basis @ np.linalg.eigh(basis.T @ (walk @ basis))[1][:, ::-1][:, 1 : width + 1]

@@ -1,4 +1,4 @@
-"""A classifier of nodes in the manner of scikit-learn, whose own checks of estimators run in tests/test_sklearn.py."""
+"""A node classifier with scikit-learn's interface; scikit-learn's estimator checks run in tests/test_sklearn.py."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FEWEST = 2
-"""Rows to fit at least: one alone cannot have two classes."""
-_NUMBERS: dict[str, Any] = {"dtype": np.float32, "order": "C"}
+_MIN = 2
+"""Classes at least, and so rows."""
+_READ_AS: dict[str, Any] = {"dtype": np.float32, "order": "C"}
 """What X is read as."""
 
 
@@ -50,7 +50,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     a `ledger`, whose budget for `graph(X, y, edges)` is open, and a fit beyond it is refused before anything is read.
 
     method: a name, a method, or None for the flagship of the unit; at node level `dpsgd`, because every row trains and
-    `whisper` has something to say of nodes outside training alone. Its predictions read the release alone, and then
+    `whisper` classifies nodes outside training. Its predictions read the release alone, and then
     `predict` is for the rows of the training, or the queried node's own features, and then for any. seed: fixes
     everything, noise included: not for release. class_weight: "balanced" lets rare classes count as much as frequent
     ones in training; refused where the method has none.
@@ -83,7 +83,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.seed = seed
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn, which asks, is to know."""
+        """Tags that scikit-learn reads."""
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.seed is None
         return tags
@@ -98,7 +98,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self._read(X, y, edges)[0]
 
     def fit(self, X: Any, y: Any, edges: Any = None) -> Self:
-        """Train, and spend epsilon; a second fit spends it again, and says so. X: [n, d]; y: [n]; edges: [m, 2]."""
+        """Train, and spend epsilon; a second fit spends it again, with a warning. X: [n, d]; y: [n]; edges: [m, 2]."""
         method = self._made_method()
         if isinstance(method, Whisper):
             raise Unsupported(
@@ -136,7 +136,7 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return self
 
     def predict_proba(self, X: Any = None) -> NDArray[np.float64]:
-        """The chance of each of `classes_`, [n, c]. Free. Without X: of the nodes of the training."""
+        """The probability of each of `classes_`, [n, c]. Free. Without X: of the nodes of the training."""
         check_is_fitted(self)
         release = self.release_
         if X is None or release.method.reads.stored:
@@ -152,8 +152,8 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def predict(self, X: Any = None) -> NDArray[Any]:
         """The likeliest of `classes_` for each node, [n]. Free. Without X: of the nodes of the training."""
         # First: an estimator that was not fitted has no classes.
-        chances = self.predict_proba(X)
-        made: NDArray[Any] = self.classes_[chances.argmax(axis=1)]
+        probabilities = self.predict_proba(X)
+        made: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return made
 
     def score(self, X: Any, y: Any) -> float:
@@ -194,14 +194,14 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if y is None:
             raise InvalidInput(f"{type(self).__name__} requires y to be passed, but the target y is None")
         x, (labels, known) = _features(X), _labels(y)
-        if len(x) < _FEWEST:
-            raise InvalidInput(f"n_samples={len(x)}: at least {_FEWEST} rows are needed")
+        if len(x) < _MIN:
+            raise InvalidInput(f"n_samples={len(x)}: at least {_MIN} rows are needed")
         if len(labels) != len(x):
             raise InvalidInput(f"X has {len(x)} rows and y {len(labels)}; they must agree")
         classes, codes = np.unique(labels[known], return_inverse=True)
-        if len(classes) < _FEWEST:
+        if len(classes) < _MIN:
             raise InvalidInput(
-                f"y shows {len(classes)} class; a classifier needs at least {_FEWEST} classes (-1 means no label: call "
+                f"y shows {len(classes)} class; a classifier needs at least {_MIN} classes (-1 means no label: call "
                 "the classes 0 and 1)"
             )
         numbers = np.full(len(x), UNLABELLED)
@@ -228,13 +228,13 @@ class PrivateGraphClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             )
 
     def _known_columns(self, X: Any) -> NDArray[np.float32]:
-        """X [n, d], if its columns are those of the fit: as many, and by the same names in the same order."""
-        made: NDArray[np.float32] = _typed(validate_data, self, X, reset=False, **_NUMBERS)
+        """X [n, d], if its columns are those of the fit, by number, name and order."""
+        made: NDArray[np.float32] = _typed(validate_data, self, X, reset=False, **_READ_AS)
         return made
 
 
 def _typed(check: Callable[..., T], *given: Any, **named: Any) -> T:
-    """What a check of scikit-learn finds; what it refuses is a typed error, in its words."""
+    """The result of a check of scikit-learn; its errors become `InvalidInput`."""
     try:
         return check(*given, **named)
     except (TypeError, ValueError) as error:
@@ -243,12 +243,12 @@ def _typed(check: Callable[..., T], *given: Any, **named: Any) -> T:
 
 def _features(X: Any) -> NDArray[np.float32]:
     """Finite numbers [n, d]."""
-    made: NDArray[np.float32] = _typed(check_array, X, input_name="X", **_NUMBERS)
+    made: NDArray[np.float32] = _typed(check_array, X, input_name="X", **_READ_AS)
     return made
 
 
 def _labels(y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Labels [n], and which of them are there, bool [n]."""
+    """Labels [n], and which rows have one, bool [n]."""
     array: NDArray[Any] = _typed(column_or_1d, y, warn=True)
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported: y must hold labels")

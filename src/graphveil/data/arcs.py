@@ -1,4 +1,4 @@
-"""Arcs: as somebody listed them (`Arcs`, with words to point at one), and packed by target (`Csr`)."""
+"""Arcs: as the user listed them (`Arcs`, with errors that point at one), and packed by target (`Csr`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Arcs:
-    """Arcs as somebody listed them, with the words to point at one of them.
+    """Arcs as the user listed them, and how errors name them.
 
     sources, targets: int64 [m]; names: what the user calls each node, [n].
     """
@@ -45,7 +45,7 @@ class Arcs:
         return self.targets * self.num_nodes + self.sources
 
     def at(self, row: int) -> str:
-        """Words for one arc, such as `edges row 3 (a -> b)`."""
+        """One arc for an error message, such as `edges row 3 (a -> b)`."""
         source, target = self.sources[row], self.targets[row]
         if self.names is not None:
             source, target = self.names[source], self.names[target]
@@ -164,7 +164,7 @@ class Arcs:
 class Csr:
     """Arcs by target: row i lists, strictly increasing, the sources j of the arcs j -> i.
 
-    indptr: int64 [n + 1]; indices: int64 [m]; origin: the release that told these very arcs, if one did.
+    indptr: int64 [n + 1]; indices: int64 [m]; origin: the release that these very arcs come from, if any.
     """
 
     indptr: Ids

@@ -196,7 +196,7 @@ def _listed_arcs(arcs: Arcs, undirected: bool, clean: bool) -> Csr:
 def _feature_kinds(
     features: Table, encode: str | None, categories: str | Path | Declared | None, schema: Schema | None
 ) -> tuple[FeatureColumn, ...]:
-    """What each feature column holds: as the schema or the user declares, else read off the cells or plain numbers."""
+    """What each feature column holds: as the schema or the user declares, else inferred or plain numbers."""
     from graphveil.data.encoding import encoded_columns, read_declared
 
     if schema is not None:

@@ -22,7 +22,7 @@ from graphveil.vocabulary import ROLES, UNLABELLED
 
 _NONE = (*MISSING, str(UNLABELLED))
 _PERHAPS_NONE = ("None", "NONE", "NULL", "Null", "null", "NA", "N/A", "#N/A", "n/a")
-"""What may be a class of that name, or a missing label as some program writes it."""
+"""A class of that name, or a missing label as some program writes it."""
 _WHOLE_FLOAT = re.compile(r"(-?[0-9]+)\.0+")
 # As long as 64-bit numbers get.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")
@@ -47,18 +47,18 @@ def kept_columns(drop: Sequence[str], what: str) -> Pick:
     """All columns but those in `drop`, each of which there is."""
 
     def kept(names: list[str]) -> Sequence[str]:
-        strange = [name for name in drop if name not in names]
-        if strange:
-            raise InvalidInput(f"{what}: no column {strange[0]!r} to drop; the columns are {shown(', '.join(names))}")
+        missing = [name for name in drop if name not in names]
+        if missing:
+            raise InvalidInput(f"{what}: no column {missing[0]!r} to drop; the columns are {shown(', '.join(names))}")
         return [name for name in names if name not in drop]
 
     return kept
 
 
 def no_column(name: str, holds: str, names: Sequence[str]) -> str:
-    """What to say where the node table lacks a column; one of edges has two columns that tell."""
-    said = f"nodes: no column {name!r} with the {holds}s; the columns are {shown(', '.join(names))} (--{holds})"
-    return f"{said}; it looks like the edge table: are the two swapped?" if {"source", "target"} <= {*names} else said
+    """The error where the node table lacks a column, with a hint if its columns are those of an edge table."""
+    error = f"nodes: no column {name!r} with the {holds}s; the columns are {shown(', '.join(names))} (--{holds})"
+    return f"{error}; it looks like the edge table: are the two swapped?" if {"source", "target"} <= {*names} else error
 
 
 def read_edges(
@@ -76,10 +76,10 @@ def read_edges(
     weight: a column of which 0 means that there is no edge; other weights than 1 are refused unless cleaned away.
     """
     columns = dict(read_table(edges, "edges", edge_columns(edges, ids, source, target, weight), encoding))
-    there = None if weight is None else _weighted(columns.pop(weight), weight, clean)
+    is_edge = None if weight is None else _weighted(columns.pop(weight), weight, clean)
     sources, targets = (_positions(column, ids, name) for name, column in columns.items())
     arcs = Arcs(sources, targets, len(ids), "edges row", ids)
-    return arcs if there is None else arcs.select(there)
+    return arcs if is_edge is None else arcs.select(is_edge)
 
 
 def edge_columns(edges: Any, ids: Any, source: str | None, target: str | None, weight: str | None) -> Pick:
@@ -120,12 +120,12 @@ def _weighted(column: Any, name: str, clean: bool) -> NDArray[np.bool_]:
             f"edges row {other[0]}: the weight {values[other[0]]:g}; edges carry no weights here: leave the column out "
             "so that every row is an edge, or clean the table (--clean, clean=True), which drops weights"
         )
-    there: NDArray[np.bool_] = values != 0
-    return there
+    is_edge: NDArray[np.bool_] = values != 0
+    return is_edge
 
 
 def _require_header(names: list[str], ids: Any) -> None:
-    """A text file without a header would lose its first edge without a word."""
+    """A text file without a header would silently lose its first edge."""
     first = names[:2]
     if pc.all(pc.is_in(pa.array(first, TEXT), value_set=ids)).as_py():
         raise InvalidInput(
@@ -136,9 +136,9 @@ def _require_header(names: list[str], ids: Any) -> None:
 def _positions(ends: Any, ids: Any, column: str) -> Ids:
     """Where each id stands in the node table, int64 [m]."""
     found = places(ends, ids, column)
-    strangers = np.flatnonzero(found < 0)
-    if strangers.size:
-        row = int(strangers[0])
+    unknown = np.flatnonzero(found < 0)
+    if unknown.size:
+        row = int(unknown[0])
         name = shown(ends[row]) if ends[row].is_valid else ""
         raise InvalidInput(
             f"edges row {row}: {column} {name} is not in the node table; add the node"
@@ -231,18 +231,19 @@ def _names(texts: list[str], codes: Ids, where: str) -> list[int] | list[str]:
                 f"{where} {row}: the label {numbers[0]}; whole numbers start at 0, and -1 means no label"
             )
         return numbers
-    spelt: dict[Decimal, str] = {Decimal(-1): "-1"}
+    spelling: dict[Decimal, str] = {Decimal(-1): "-1"}
     for text in known:
         number = _number(text)
-        if number is not None and spelt.setdefault(number, text) != text:
+        if number is not None and spelling.setdefault(number, text) != text:
             raise InvalidInput(
-                f"{where}: the labels {shown(spelt[number])} and {shown(text)} are one number in two spellings; use one"
+                f"{where}: the labels {shown(spelling[number])} and {shown(text)} are one number in two spellings; "
+                "use one"
             )
     return sorted(known)
 
 
 def _number(text: str) -> Decimal | None:
-    """The finite number that a text means to somebody, in whatever spelling: 1, 01, +1, 1.0, 1_0 and other digits."""
+    """The finite number that a text may stand for, in any spelling: 1, 01, +1, 1.0, 1_0 and other digits."""
     try:
         number = Decimal(text)
     except InvalidOperation:

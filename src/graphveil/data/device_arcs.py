@@ -1,4 +1,4 @@
-"""Arcs that lie on a GPU: checked there, and copied into this machine's memory only if somebody asks for numpy."""
+"""Arcs that lie on a GPU: checked there, and copied into this machine's memory only when read as numpy arrays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from graphveil.data.lineage import GraphOrigin
 
 BLOCK = 1 << 26
-"""Arcs that are worked on at a time: whole numbers of half a gigabyte."""
+"""Arcs that are worked on at a time: half a gigabyte of int64."""
 
 
 class DeviceCsr(Csr):
     """A `Csr` whose arrays are tensors of one device. indptr: int64 [n + 1]; indices: int32 or int64 [m]."""
 
     def __init__(self, indptr: Tensor, indices: Tensor, origin: GraphOrigin | None = None) -> None:
-        # Not by the base's fields: those are copies here, made when they are needed.
+        # The base's fields are cached properties here.
         vars(self).update(pointers=indptr, columns=indices, origin=origin, _copies={indptr.device: (indptr, indices)})
         self._check()
 

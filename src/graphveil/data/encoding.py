@@ -25,10 +25,10 @@ from graphveil.errors import InvalidInput, Tampered
 from graphveil.runtime.safe_json import MAX_TEXT, plain_json, read_plain
 
 MAX_CATEGORIES = 256
-"""Different texts of a column that are taken for categories; more look like an id or free text."""
+"""Distinct texts up to which a column is taken for categories; more look like an id or free text."""
 
 FEW_CATEGORIES = 20
-"""So many may be categories in whatever small table; beyond, they must recur: twice on average."""
+"""Distinct texts that may be categories in a table of any size; more must occur twice on average."""
 
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 _YEAR = 365.2425 * 86400e6
@@ -55,9 +55,9 @@ def _plain_column(name: str, column: Any) -> FeatureColumn:
 
 def encoded_columns(table: Table, declared: Declared, auto: bool) -> tuple[FeatureColumn, ...]:
     """Columns as declared; the others as plain numbers or, if `auto`, as their cells suggest."""
-    strange = [name for name in declared if name not in table]
-    if strange:
-        raise InvalidInput(f"a category file declares {strange[0]!r}, and the node table has no such feature column")
+    missing = [name for name in declared if name not in table]
+    if missing:
+        raise InvalidInput(f"a category file declares {missing[0]!r}, and the node table has no such feature column")
     return tuple(
         declared_column(name, declared[name])
         if name in declared
@@ -300,7 +300,7 @@ def _numbers(column: Any, name: str, codes: Ids | None = None) -> NDArray[np.flo
 
 
 def _first_word(column: Any) -> int:
-    """The first place whose text is no number, of a column that has one."""
+    """The first place whose text is no number, in a column that has one; by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2

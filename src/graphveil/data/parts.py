@@ -1,4 +1,4 @@
-"""Edges in Parquet files that no single process reads: a graph whose arcs lie elsewhere."""
+"""Edges in Parquet files that no single process reads, and a graph that refers to them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BLOCK = 1 << 16
 class EdgeParts:
     """Parquet files of edges, each listed once; source, target: their columns; ids: Arrow text [n], of the nodes.
 
-    clean: loops and repeated edges are let pass; they count for nothing. in_order: the ids are 0, 1, 2, ... engine:
-    whose workers read them.
+    clean: loops and repeated edges are accepted, and ignored. in_order: the ids are 0, 1, 2, ... engine: whose workers
+    read the files.
     """
 
     files: tuple[str, ...]
@@ -45,7 +45,7 @@ class EdgeParts:
         undirected: bool = True,
         clean: bool = False,
     ) -> EdgeParts:
-        """The files that match, whose heads are read and whose edges are not."""
+        """The files that match; their schemas are read, their edges are not."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -55,19 +55,19 @@ class EdgeParts:
         files = part_files(Path(pattern), "edges")
         pick = edge_columns(pattern, ids, source, target, None)
         try:
-            heads = [list(pick(pq.read_schema(file).names)) for file in files]
+            columns_of = [list(pick(pq.read_schema(file).names)) for file in files]
         except (OSError, ValueError) as error:
             raise InvalidInput(f"edges: {pattern} cannot be read as Parquet files: {error}") from None
-        if any(head != heads[0] for head in heads):
+        if any(head != columns_of[0] for head in columns_of):
             raise InvalidInput(f"edges: the files of {pattern} name their columns differently; write all parts alike")
         in_order = ids.equals(pa.array(np.arange(len(ids))).cast(ids.type))
         # Workers run in folders of their own.
         paths = tuple(str(file.resolve()) for file in files)
-        return cls(paths, heads[0][0], heads[0][1], ids, undirected, clean, in_order)
+        return cls(paths, columns_of[0][0], columns_of[0][1], ids, undirected, clean, in_order)
 
     @property
     def columns(self) -> tuple[str, str]:
-        """Those that are read."""
+        """The columns that are read."""
         return self.source, self.target
 
     def ends(self, table: Any) -> tuple[Ids, Ids]:
@@ -86,28 +86,28 @@ class EdgeParts:
         return places(read_table({name: column}, "edges")[name], self.ids, name)
 
     def arcs(self, table: Any) -> tuple[Ids, Ids]:
-        """Sources and targets of the arcs, int64 [k] each: both arcs of an undirected edge; no loops, no strangers."""
+        """Sources and targets of the arcs, int64 [k] each: both arcs of an undirected edge; no loops or unknown ids."""
         source, target = self.ends(table)
-        there = (source >= 0) & (target >= 0) & (source != target)
-        source, target = source[there], target[there]
+        valid = (source >= 0) & (target >= 0) & (source != target)
+        source, target = source[valid], target[valid]
         if not self.undirected:
             return source, target
         return np.concatenate([source, target]), np.concatenate([target, source])
 
     def require_clean(self) -> None:
-        """Every end is a node, and no edge is a loop or listed twice: said to the data holder before anything is spent.
+        """Every end is a node, and no edge is a loop or listed twice: checked for the data holder before spending.
 
-        The workers look; numbers of faults come back.
+        The workers of the engine count the faults.
         """
         groups = -(-len(self.ids) // _BLOCK)
         work = GroupBy(self.files, self.columns, groups, _Keys(self), _Faults())
         found = list(self.engine.grouped(work))
-        strangers, loops, repeats = (
-            sum(int(faults[name].sum()) for faults in found) for name in ("strangers", "loops", "repeats")
+        unknown, loops, repeats = (
+            sum(int(faults[name].sum()) for faults in found) for name in ("unknown", "loops", "repeats")
         )
-        if strangers:
-            raise InvalidInput(f"edges: {strangers:,} rows have an end that is not in the node table; add the nodes")
-        # Either arc of an edge that is repeated is.
+        if unknown:
+            raise InvalidInput(f"edges: {unknown:,} rows have an end that is not in the node table; add the nodes")
+        # Both arcs of a repeated edge are repeated.
         repeats = repeats // (1 + self.undirected)
         if (loops or repeats) and not self.clean:
             raise InvalidInput(
@@ -124,10 +124,10 @@ class _Keys:
 
     def __call__(self, table: Any) -> Columns:
         source, target = self.parts.ends(table)
-        strange = (source < 0) | (target < 0)
-        loops = ~strange & (source == target)
+        outside = (source < 0) | (target < 0)
+        loops = ~outside & (source == target)
         sources, targets = self.parts.arcs(table)
-        keys = [np.full(int(strange.sum()), -1), np.full(int(loops.sum()), -2), targets * len(self.parts.ids) + sources]
+        keys = [np.full(int(outside.sum()), -1), np.full(int(loops.sum()), -2), targets * len(self.parts.ids) + sources]
         groups = [np.zeros(len(keys[0]) + len(keys[1]), np.int64), targets // _BLOCK]
         return {GROUP: np.concatenate(groups), "key": np.concatenate(keys)}
 
@@ -139,7 +139,7 @@ class _Faults:
         keys = rows["key"]
         arcs = keys[keys >= 0]
         counts = {
-            "strangers": (keys == -1).sum(),
+            "unknown": (keys == -1).sum(),
             "loops": (keys == -2).sum(),
             "repeats": len(arcs) - len(np.unique(arcs)),
         }
@@ -147,7 +147,7 @@ class _Faults:
 
 
 class ScatteredArcs(Csr):
-    """The arcs of `parts`: whoever asks for one of them is refused."""
+    """The arcs of `parts`, which cannot be read here: `indptr` and `indices` raise `Unsupported`."""
 
     def __init__(self, parts: EdgeParts) -> None:
         vars(self).update(parts=parts, origin=None)
@@ -179,7 +179,7 @@ class ScatteredArcs(Csr):
         return False
 
     def is_symmetric(self) -> bool:
-        """By construction, if edges have no direction."""
+        """By construction, if edges are undirected."""
         return self.parts.undirected
 
     def read_by(self, engine: Engine) -> ScatteredArcs:

@@ -1,6 +1,6 @@
-"""What a graph's numbers are called: classes and feature columns by name, and how cells become numbers.
+"""`Schema`: the names of classes and feature columns, and how cells become numbers.
 
-A graph from tables has one, a release keeps that of its training, and whatever meets the release is matched by name.
+A graph from tables has one, a release keeps that of its training, and graphs are matched to the release by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FeatureColumn:
     categories: tuple[str, ...] = ()
     blanks: bool = False
     fitted: bool = field(default=False, compare=False)
-    """Whether kind, categories or blanks were read off the cells: then they tell something about them."""
+    """Whether kind, categories or blanks were inferred from the cells, and so reveal something about them."""
 
     def __post_init__(self) -> None:
         require_printable(self.name, "the name of a column")
@@ -69,7 +69,7 @@ class FeatureColumn:
 
 @dataclass(frozen=True)
 class Schema:
-    """The names behind the numbers of a graph: classes in the order of their ids, columns in the order of x."""
+    """Names of the classes, in the order of their ids, and of the feature columns, in the order of x."""
 
     classes: tuple[str, ...]
     columns: tuple[FeatureColumn, ...]
@@ -95,7 +95,7 @@ class Schema:
 
     @property
     def fitted(self) -> tuple[str, ...]:
-        """Columns whose encoding was read off the cells."""
+        """Columns whose encoding was inferred from the cells."""
         return tuple(column.name for column in self.columns if column.fitted)
 
     def require_columns(self, names: Sequence[str], where: str) -> None:
@@ -127,10 +127,10 @@ class Schema:
 
     def classes_of(self, other: Schema, where: str) -> NDArray[np.int64]:
         """Our class id of each class of `other`, int64 [c]."""
-        strange = [name for name in other.classes if name not in set(self.classes)]
-        if strange:
+        unknown = [name for name in other.classes if name not in set(self.classes)]
+        if unknown:
             raise InvalidInput(
-                f"{where} has the classes {listed(strange)}, which the model does not know; it knows "
+                f"{where} has the classes {listed(unknown)}, which the model does not know; it knows "
                 f"{listed(self.classes)}. Name them alike, or leave the labels out"
             )
         return np.array([self.classes.index(name) for name in other.classes], dtype=np.int64)
@@ -148,31 +148,31 @@ class Schema:
     def from_text(cls, text: str) -> Schema:
         """Inverse of `to_text`; raises `Tampered`."""
         try:
-            said = plain_json(text)
-            columns = tuple(_column(each) for each in said["columns"])
-            made = cls(tuple(said["classes"]), columns, said["id"], said["label"])
+            stored = plain_json(text)
+            columns = tuple(_column(each) for each in stored["columns"])
+            made = cls(tuple(stored["classes"]), columns, stored["id"], stored["label"])
         except Tampered:
             raise
         # Whatever breaks, the file did it.
         except Exception as error:
             raise Tampered(f"the names of columns and classes were altered: {error!r}") from error
-        require_agreement(said, json.loads(made.to_text()), "the list of columns and classes")
+        require_agreement(stored, json.loads(made.to_text()), "the list of columns and classes")
         return made
 
 
 def _described(column: FeatureColumn) -> dict[str, Any]:
     usual = asdict(FeatureColumn("?"))
-    said = {name: value for name, value in asdict(column).items() if name == "name" or value != usual[name]}
-    return said | ({"categories": list(column.categories)} if column.categories else {})
+    fields = {name: value for name, value in asdict(column).items() if name == "name" or value != usual[name]}
+    return fields | ({"categories": list(column.categories)} if column.categories else {})
 
 
-def _column(said: Mapping[str, Any]) -> FeatureColumn:
+def _column(stored: Mapping[str, Any]) -> FeatureColumn:
     kinds = {"name": str, "size": int, "blanks": bool, "fitted": bool, "kind": str, "categories": list}
-    for name, value in said.items():
+    for name, value in stored.items():
         if type(value) is not kinds[name]:
             raise TypeError(f"{name} is {value!r}")
-    kind = parse(Kind, said.get("kind", Kind.NUMBER), "kind of column")
-    return FeatureColumn(**{**said, "kind": kind, "categories": tuple(said.get("categories", ()))})
+    kind = parse(Kind, stored.get("kind", Kind.NUMBER), "kind of column")
+    return FeatureColumn(**{**stored, "kind": kind, "categories": tuple(stored.get("categories", ()))})
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Tables at the border: CSV and Parquet files, data frames, structured arrays and dicts, as checked Arrow columns.
+"""CSV and Parquet files, data frames, structured arrays and dicts as checked Arrow columns.
 
-Nothing is guessed from text: it stays what stands there, without surrounding blanks, and ids are compared as text.
-A CSV file's first line says whether commas, semicolons or tabs part its cells; its encoding is UTF-8 or named.
+Nothing is guessed from text: it is kept as written, without surrounding blanks, and ids are compared as text.
+A CSV file's first line shows whether commas, semicolons or tabs separate its cells; its encoding is UTF-8 or named.
 Arrow parses, and needs memory in proportion to the file; only the header is read with Python's `csv`.
 """
 
@@ -37,9 +37,9 @@ Pick = Callable[[list[str]], Sequence[str]]
 """Which of a table's columns are wanted, by name."""
 
 EXPANSION = 100
-"""How many times its own size a Parquet file may need once it is decoded, if that is more than `ROOM`."""
+"""How many times its own size a Parquet file may need once it is decoded, if that is more than `MAX_DECODED`."""
 
-ROOM = 1 << 30
+MAX_DECODED = 1 << 30
 """Bytes that any Parquet file may need once it is decoded."""
 
 BLOCK = 1 << 30
@@ -48,10 +48,10 @@ BLOCK = 1 << 30
 TEXT = pa.large_string()
 
 MISSING = ("", "nan", "NaN", "<NA>", "NaT")
-"""What stands where there is nothing: no text, or what numpy and pandas write for a missing value."""
+"""What a missing value is written as: no text, or what numpy and pandas write."""
 
 MARK = "\0"
-"""What no CSV file may hold, and so shows where it ends."""
+"""A byte that no CSV file may hold, appended to mark its end."""
 
 _FIRST_LINE = re.compile(rb"[\r\n]*([^\r\n]*)")
 
@@ -82,7 +82,7 @@ def read_table(
 
 
 def shown(value: object) -> str:
-    """A value in the words of an error, cut where it is long."""
+    """A value for an error message, cut where it is long."""
     text = str(value)
     return text if len(text) <= 200 else f"{text[:197]}..."
 
@@ -91,7 +91,7 @@ def shown(value: object) -> str:
 
 
 def part_files(path: Path, what: str) -> list[Path]:
-    """The files that a name stands for: itself, or for a pattern such as parts/*.parquet all that match, by name."""
+    """The file of that name, or all that match a pattern such as parts/*.parquet, by name."""
     if "*" not in path.name or path.exists():
         return [path]
     found = sorted(path.parent.glob(path.name))
@@ -165,7 +165,7 @@ def _as_utf8(raw: bytes, name: str, encoding: str) -> bytes:
 
 
 def _delimiter(raw: bytes) -> str:
-    """A comma, unless the first line has none and is parted by semicolons or tabs."""
+    """A comma, unless the first line has none and is separated by semicolons or tabs."""
     first = _FIRST_LINE.match(raw)
     bare = re.sub(rb'"[^"]*"', b"", first[1] if first else b"").decode(errors="replace")
     return "," if "," in bare else max(";\t,", key=lambda sign: (bare.count(sign), sign == ","))
@@ -205,12 +205,12 @@ def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str], deli
     """The wanted columns below the header, or an error that names the row.
 
     Parsers take a quote that is never closed for a cell that goes on to the end. A last row of our own, which begins
-    with `MARK`, shows it: such a cell swallows it.
+    with `MARK`, detects it: it becomes part of such a cell.
     """
-    strange: list[Any] = []
+    malformed: list[Any] = []
 
     def note(row: Any) -> str:
-        strange.append(row)
+        malformed.append(row)
         return "error"
 
     whole = raw + f"\n{MARK}{delimiter * (len(header) - 1)}\n".encode()
@@ -230,14 +230,14 @@ def _parse_csv(raw: bytes, name: str, header: list[str], wanted: list[str], deli
             ),
         )
     except pa.ArrowException as error:
-        if not strange:
+        if not malformed:
             raise InvalidInput(f"{name} is not a comma-separated UTF-8 file: {shown(error)}") from None
         # The header is Arrow's row 1.
-        row = f"row {strange[0].number - 2}"
-        if MARK in strange[0].text:
+        row = f"row {malformed[0].number - 2}"
+        if MARK in malformed[0].text:
             raise InvalidInput(_unclosed(name, row)) from None
         raise InvalidInput(
-            f"{name} {row} has {strange[0].actual_columns} cells but the header has {len(header)}"
+            f"{name} {row} has {malformed[0].actual_columns} cells but the header has {len(header)}"
         ) from None
     last = table.num_rows - 1
     if table[header[0]][last].as_py() != MARK:
@@ -261,9 +261,9 @@ def _read_parquet(path: Path, pick: Pick, dates: bool) -> dict[str, Any]:
                 kind = schema.field(name).type
                 if not (dates and _is_date(kind)):
                     _require_scalars(kind, f"{path.name}: column {name!r}")
-            _require_room(file.metadata, path)
+            _require_decodable(file.metadata, path)
             coded = [name for name in wanted if is_text(schema.field(name).type)]
-        # A text that is stored once and meant a million times stays stored once.
+        # A text that is stored once for a million cells stays stored once.
         with pq.ParquetFile(path, read_dictionary=coded, page_checksum_verification=True) as file:
             table = file.read(wanted, use_threads=False)
         return {name: table[name] for name in wanted}
@@ -271,14 +271,14 @@ def _read_parquet(path: Path, pick: Pick, dates: bool) -> dict[str, Any]:
         raise InvalidInput(f"{path.name} is not a Parquet file that can be read: {shown(error)}") from None
 
 
-def _require_room(metadata: Any, path: Path) -> None:
-    """A small file must not fill the memory."""
+def _require_decodable(metadata: Any, path: Path) -> None:
+    """A small file must not fill the memory once it is decoded."""
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     needed = sum(group.total_byte_size + 16 * group.num_rows * metadata.num_columns for group in groups)
-    most = max(ROOM, EXPANSION * path.stat().st_size)
-    if needed > most:
+    limit = max(MAX_DECODED, EXPANSION * path.stat().st_size)
+    if needed > limit:
         raise InvalidInput(
-            f"{path.name} would need about {needed / 2**30:.1f} GiB decoded, and {most / 2**30:.1f} GiB is the most "
+            f"{path.name} would need about {needed / 2**30:.1f} GiB decoded, and {limit / 2**30:.1f} GiB is the most "
             "for its size; if it is meant to be that large, write it without compression and dictionaries"
         )
 

@@ -1,4 +1,4 @@
-"""What other libraries hand over, as plain tensors and arcs, or a clear error: PyG, numpy, scipy, networkx."""
+"""Arguments from PyG, numpy, scipy and networkx as plain tensors and arcs, or a clear error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 SHORT = (torch.bfloat16, torch.float16)
-"""In which features may be held beside float32, in half the memory."""
+"""Types of features beside float32, with half the memory."""
 
 
 def check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> None:
@@ -32,7 +32,7 @@ def check_tensor(tensor: Tensor, what: str, dtype: torch.dtype, dims: int) -> No
 
 
 def as_tensor(value: Any, what: str) -> Tensor:
-    """A plain tensor of whatever was given, where it is: dense, without gradient or lazy signs."""
+    """The values as a plain tensor on their device: dense, without gradient or lazy signs."""
     try:
         given = value if isinstance(value, Tensor) else torch.from_numpy(_native(value))
         kinds = {
@@ -40,13 +40,13 @@ def as_tensor(value: Any, what: str) -> Tensor:
             "without values (device meta)": given.is_meta,
             "sparse or nested": given.is_nested or given.layout != torch.strided,
         }
-        strange = [kind for kind, found in kinds.items() if found]
-        if not strange:
+        unsupported = [kind for kind, found in kinds.items() if found]
+        if not unsupported:
             here = given if given.device.type in ("cpu", "cuda") else given.cpu()
             return here.detach().as_subclass(Tensor).resolve_conj().resolve_neg()
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidInput(f"{what} must be numeric: {error}") from None
-    raise InvalidInput(f"{what} is {strange[0]}; make it a plain dense tensor, with dequantize() or to_dense() say")
+    raise InvalidInput(f"{what} is {unsupported[0]}; make it a plain dense tensor, with dequantize() or to_dense() say")
 
 
 def _native(value: Any) -> NDArray[Any]:
@@ -58,10 +58,10 @@ def _native(value: Any) -> NDArray[Any]:
 
 
 def _cast(tensor: Tensor, dtype: torch.dtype, what: str) -> Tensor:
-    """The same numbers in another type, one after the other in memory."""
+    """The same numbers in another type, contiguous in memory."""
     try:
         made = tensor.to(dtype).contiguous()
-        made[:0].cpu().float().numpy()  # Some tensors only stand for others, and have no memory to read.
+        made[:0].cpu().float().numpy()  # Fake and functional tensors have no memory to read.
         return made
     except (TypeError, RuntimeError) as error:
         raise InvalidInput(f"{what} cannot be read as {dtype}: {error}") from None

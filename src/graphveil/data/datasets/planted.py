@@ -1,4 +1,4 @@
-"""A made-up network of any size, made on any device: the same bits from the same seed on all of them."""
+"""A generated network of any size, made on any device: the same bits from the same seed on all of them."""
 
 from __future__ import annotations
 

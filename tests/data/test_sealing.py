@@ -1,7 +1,8 @@
-"""The nodes outside training: where they are open, and that they tell nothing of training nodes."""
+"""The seal hides what a unit protects, and nodes outside training reveal nothing of training nodes."""
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 from collections.abc import Callable
@@ -18,9 +19,10 @@ from blocks_of import graph_of, links_of
 from communities import communities
 from graphveil.data.arcs import Csr
 from graphveil.data.graph import Graph
-from graphveil.data.sealing import Outside, Public
-from graphveil.errors import PrivateAccess
-from graphveil.vocabulary import Adjacency
+from graphveil.data.sealing import Outside, Public, Sealed
+from graphveil.errors import InvalidInput, PrivateAccess
+from graphveil.vocabulary import Adjacency, Unit
+from small_graph import small
 
 OPEN, SHUT = ("node", "features"), ("edge", "label")
 
@@ -161,3 +163,147 @@ def test_no_way_leads_from_what_is_public_to_the_graph(unit: str) -> None:
         if id(part) not in seen and not isinstance(part, type | ModuleType | FunctionType):
             seen.add(id(part))
             waiting += gc.get_referents(part)
+
+
+# The seal
+
+
+@pytest.mark.parametrize(
+    ("unit", "private"),
+    [("edge", {"adj"}), ("node", {"x", "y", "adj"}), ("features", {"x", "y"}), ("label", {"y"})],
+)
+def test_seal_hides_what_the_unit_protects(unit: str, private: set[str]) -> None:
+    graph = small().random_split()
+    public, sealed = graph.seal(Adjacency.of(unit))
+    accessors = {"x": public.features, "y": public.labels, "adj": public.arcs}
+    for part in ("x", "y", "adj"):
+        if part in private:
+            assert getattr(public, part) is None
+            with pytest.raises(PrivateAccess, match="private"):
+                accessors[part]()
+            with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+                getattr(sealed, part)
+        else:
+            assert accessors[part]() is getattr(graph, part)
+            assert getattr(sealed, part) is getattr(graph, part)
+        with sealed.opened():
+            assert getattr(sealed, part) is getattr(graph, part)
+    some = np.array([3, 1])
+    if "x" in private:
+        with pytest.raises(PrivateAccess, match=r"outside Session\.release"):
+            sealed.rows(some)
+    with sealed.opened():
+        assert torch.equal(sealed.rows(some), graph.x[[3, 1]])
+    assert sealed.public is public
+    assert public.train is graph.train
+    assert (public.num_nodes, public.num_features, public.num_classes) == (40, 4, 3)
+
+
+@pytest.mark.parametrize("unit", ["edge", "node", "features", "label"])
+def test_masks_hold_unlabelled_ids_unless_labels_are_public(unit: str) -> None:
+    graph = small().random_split()
+    y = graph.y.clone()
+    y[::4] = -1
+    bare = replace(graph, y=y)
+    public, again = (bare.seal(Adjacency.of(unit))[0] for _ in range(2))
+    for role in ("train", "val", "test"):
+        shown = getattr(public, role)
+        assert torch.equal(shown, getattr(graph, role) & (y >= 0) if unit == "edge" else getattr(graph, role))
+        assert shown is getattr(again, role), "what was learnt from public data is found by it"
+
+
+@pytest.mark.parametrize("unit", [unit for unit in Unit if unit is not Unit.NODE])
+def test_degrees_are_shown_under_unit_node_alone(unit: Unit) -> None:
+    """At edge level they are private; elsewhere whoever wants them counts the public arcs."""
+    public, _ = small().with_every_id_present().seal(Adjacency.of(unit))
+    assert public.degrees is None
+    with pytest.raises(PrivateAccess, match="unit node only"):
+        public.out_degrees()
+
+
+def closed(sealed: Sealed) -> bool:
+    try:
+        _ = sealed.adj
+    except PrivateAccess:
+        return True
+    return False
+
+
+def test_the_gate_closes_again_even_after_an_error() -> None:
+    _, sealed = small().seal(Adjacency.of("edge"))
+    with pytest.raises(RuntimeError), sealed.opened():
+        raise RuntimeError
+    assert closed(sealed)
+    with sealed.opened():
+        assert not closed(sealed)
+        with pytest.raises(PrivateAccess, match="already open"), sealed.opened():
+            pass
+        assert not closed(sealed)
+    assert closed(sealed)
+
+
+@pytest.mark.parametrize("leak", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_sealed_graph_cannot_be_taken_away(leak: Callable[[Any], Any]) -> None:
+    _, sealed = small().seal(Adjacency.of("node"))
+    with pytest.raises(PrivateAccess), sealed.opened():
+        leak(sealed)
+    assert not hasattr(sealed, "__dict__")
+    assert "tensor" not in repr(sealed)
+
+
+def test_edge_adjacency_must_agree_with_the_graph() -> None:
+    graph = small()
+    with pytest.raises(InvalidInput, match="undirected=True"):
+        graph.seal(Adjacency.of("edge", undirected=False))
+    directed = Graph.from_pyg(graph.to_pyg(), undirected=False)
+    directed.seal(Adjacency.of("edge", undirected=False))
+    directed.seal(Adjacency.of("node", undirected=True))
+
+
+def test_blank_public_is_enough_for_planning() -> None:
+    public = Public.blank(100, 10, 3)
+    assert int(public.train.sum()) == 75
+    assert not (public.val | public.test).any()
+    assert int(Public.blank(100, 10, 3, num_train=7).train.sum()) == 7
+    for accessor in (public.features, public.labels, public.arcs):
+        with pytest.raises(PrivateAccess):
+            accessor()
+    with pytest.raises(InvalidInput, match="nodes"):
+        Public.blank(0, 10, 3)
+    with pytest.raises(InvalidInput, match="num_train"):
+        Public.blank(5, 10, 3, num_train=6)
+
+
+class TestLearnt:
+    """What is made of public data is made once for each seed and each set of public parts."""
+
+    def test_found_again_under_the_same_seed_only(self) -> None:
+        public, _ = gv.datasets.load("chain-s").seal(Adjacency.of("edge"))
+        calls: list[float] = []
+
+        def build() -> float:
+            calls.append(float(torch.rand(())))
+            return calls[-1]
+
+        with torch.random.fork_rng(devices=[]):
+            for seed in (0, 0, 1, 1, 0):
+                torch.manual_seed(seed)
+                before = torch.get_rng_state()
+                public.cache_public("draw", build)
+                assert torch.equal(torch.get_rng_state(), before), "the stream goes on as if nothing was drawn"
+        assert len(calls) == 3
+        assert calls[0] == calls[2] != calls[1]
+
+    def test_other_labels_features_masks_or_units_share_nothing(self) -> None:
+        graph = gv.datasets.load("chain-s")
+        public, _ = graph.seal(Adjacency.of("edge"))
+        assert public.cache_public("what", lambda: 1) == 1
+        assert graph.seal(Adjacency.of("edge"))[0].cache_public("what", lambda: 2) == 1
+        others = [
+            replace(public, y=public.labels().clone()),
+            replace(public, train=public.val, val=public.train),
+            graph.seal(Adjacency.of("node"))[0],
+            graph.random_split(seed=9).seal(Adjacency.of("edge"))[0],
+        ]
+        for number, other in enumerate(others):
+            assert other.cache_public("what", lambda number=number: 10 + number) == 10 + number

@@ -244,7 +244,7 @@ def test_a_text_that_is_stored_once_stays_stored_once(tmp_path: Path) -> None:
 def test_a_small_file_must_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = parquet(tmp_path, pa.array(np.zeros(1_000_000)))
     read_table(path, "nodes")
-    monkeypatch.setattr(tables, "ROOM", 1 << 20)
+    monkeypatch.setattr(tables, "MAX_DECODED", 1 << 20)
     with pytest.raises(InvalidInput, match=r"would need about 0\.0 GiB decoded"):
         read_table(path, "nodes")
 

@@ -365,9 +365,8 @@ class _Request:
 
     def scores(self, method: Method, graph: Graph, epsilon: float, seed: int) -> dict[str, float]:
         """How well the method does on a stand-in, with noise for this epsilon."""
-        with quiet():
-            made = train(graph, method, epsilon=epsilon, delta=self.delta, unit=self.adjacency.unit, seed=seed)
-    request = replace(request, progress=Progress(not quiet))
+        unit, quiet = self.adjacency.unit, Compute(quiet=True)
+        made = train(graph, method, epsilon=epsilon, delta=self.delta, unit=unit, seed=seed, compute=quiet)
         found = made.evaluate("test")
         # Scores that are not finite, or nodes of a single class, have no AUC.
         return {**found, "auc": 0.5 if found["auc"] is None else found["auc"]}
@@ -379,8 +378,8 @@ class _Request:
     def forecasts(self, methods: Sequence[Method], stand_ins: Sequence[Graph]) -> list[Forecast]:
         """Every method at every epsilon."""
         runs = [(one, epsilon) for one in methods for epsilon in self.epsilons]
-        points = [self.expected(one, epsilon, stand_ins) for one, epsilon in track(runs, "trying methods on stand-ins")]
-    request = replace(request, progress=Progress(not quiet))
+        tracked = self.progress.track(runs, "trying methods on stand-ins")
+        points = [self.expected(one, epsilon, stand_ins) for one, epsilon in tracked]
         width = len(self.epsilons)
         return [
             Forecast(one.name(), tuple(points[place * width : (place + 1) * width]), self.plan_assumes(one))

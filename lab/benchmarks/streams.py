@@ -1,10 +1,9 @@
-"""Growing graphs: accuracy and speed of `extend`.
+"""Growing graphs: accuracy of `extend`.
 
-    python lab/benchmarks/streams.py accuracy --jobs 2 --json lab/results/streams.json
-    python lab/benchmarks/streams.py accuracy [--datasets cora,drift] [--epsilon 4] [--seeds 3] [--periods 12]
-    python lab/benchmarks/streams.py speed [--edges 1000000] [--nodes 100000] [--periods 100]
+    python lab/benchmarks/streams.py --jobs 2 --json lab/results/streams.json
+    python lab/benchmarks/streams.py [--datasets cora,drift] [--epsilon 4] [--seeds 3] [--periods 12]
 
-accuracy: edges of a real graph arrive in a random order, a twelfth in each period; or those of a made-up one (drift)
+Edges of a real graph arrive in a random order, a twelfth in each period; or those of a made-up one (drift)
 whose nodes move between communities, 2 % in each period, with their labels and features. Test accuracy in per cent
 after two thirds and at the end, mean and half of the 95 % interval over seeds, of
 
@@ -15,16 +14,12 @@ after two thirds and at the end, mean and half of the 95 % interval over seeds, 
     once                a single training with all of epsilon, in that very period and no other;
     not private         hearsay without noise;
     mlp                 no edges at all.
-
-speed: edges of a random graph arrive in equal shares, and only what is new is given. Seconds of every part of a period.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -38,11 +33,7 @@ import graphveil as gv
 from graphveil.data.arcs import Arcs, Ids
 from graphveil.data.datasets.synthetic import social
 from graphveil.data.graph import Graph
-from graphveil.privacy.noise import Secure
 from graphveil.runtime.engine import Local, one_thread
-from graphveil.streams.journal import Journal, StreamTerms
-from graphveil.streams.period import Period, PeriodSession
-from graphveil.vocabulary import Adjacency, Reading
 from graphveil_lab import kept_files
 
 DELTA = 1e-5
@@ -156,61 +147,16 @@ def _shown(values: list[float]) -> str:
     return f"{mean} ± {wide:.1f}"
 
 
-def speed(edges: int, nodes: int, periods: int) -> None:
-    """Seconds of a period, but for the training of beliefs and heads, which reads nodes and no edge."""
-    draw, classes, share = np.random.default_rng(0), 4, edges // periods
-    adjacency, y = Adjacency.of("edge"), torch.from_numpy(draw.integers(0, classes, nodes))
-    train, none = torch.ones(nodes, dtype=torch.bool), torch.zeros(nodes, dtype=torch.bool)
-    asked = np.sort(draw.choice(nodes, nodes // periods, replace=False))
-    print(
-        "| periods | ends in the journal | all rows, s | a row in a hundred, s | journal, MB |\n|---|---|---|---|---|"
-    )
-    seconds: list[tuple[float, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "journal"
-        for number in range(periods):
-            ends = draw.integers(0, nodes, (2, share))
-            took = []
-            # The first half of a period's edges for all rows, the second half for some: what is new is equal.
-            for part, rows in ((slice(None, share // 2), np.arange(nodes)), (slice(share // 2, None), asked)):
-                adj = Arcs(ends[0, part], ends[1, part], nodes, "edge").cleaned(undirected=True).pack()
-                graph = Graph(torch.ones(nodes, 1), adj, y, classes, True, train, none, none, "speed", "all train")
-                public, sealed = graph.seal(adjacency)
-                plan = gv.methods.Hearsay().plan(public, adjacency, Reading.SOUND, 0.5)
-                start = time.perf_counter()
-                with Journal.held(place, fresh=not place.exists()) as journal:
-                    places, names = journal.places(None, nodes)
-                    terms = StreamTerms.of("speed", plan, DELTA, classes, True)
-                    period = Period(journal, terms, str(number), places, names, rows)
-                    PeriodSession(public, sealed, plan, Secure(), period).count("hop", y, classes)
-                    counted = sum(map(len, journal._runs))
-                took.append(time.perf_counter() - start)
-            seconds.append((took[0], took[1]))
-            if (number + 1) % (periods // 10 or 1) == 0:
-                last = np.array(seconds[-(periods // 10 or 1) :]).mean(axis=0)
-                size = sum(file.stat().st_size for file in os.scandir(place)) / 1e6
-                print(f"| {number + 1} | {counted:,} | {last[0]:.2f} | {last[1]:.2f} | {size:.0f} |", flush=True)
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    scored = verbs.add_parser("accuracy")
-    scored.add_argument("--datasets", default="drift,cora,photo,facebook")
-    scored.add_argument("--epsilon", type=float, default=4.0)
-    scored.add_argument("--seeds", type=int, default=3)
-    scored.add_argument("--periods", type=int, default=12)
-    scored.add_argument("--jobs", type=int, default=1)
-    scored.add_argument("--json", type=Path, help="also keep every run")
-    timed = verbs.add_parser("speed")
-    timed.add_argument("--edges", type=int, default=1_000_000)
-    timed.add_argument("--nodes", type=int, default=100_000)
-    timed.add_argument("--periods", type=int, default=100)
+    parser.add_argument("--datasets", default="drift,cora,photo,facebook")
+    parser.add_argument("--epsilon", type=float, default=4.0)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--periods", type=int, default=12)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="also keep every run")
     given = parser.parse_args()
-    if given.verb == "accuracy":
-        found = accuracy(given.datasets.split(","), given.epsilon, given.seeds, given.periods, given.jobs)
-        if given.json:
-            kept_files.write(given.json, found)
-    else:
-        speed(given.edges, given.nodes, given.periods)
+    found = accuracy(given.datasets.split(","), given.epsilon, given.seeds, given.periods, given.jobs)
+    if given.json:
+        kept_files.write(given.json, found)

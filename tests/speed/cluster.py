@@ -1,6 +1,6 @@
 """Neighbour counts, or sums, over Parquet parts on a Ray cluster of this machine, beside one process.
 
-    python lab/benchmarks/cluster.py [--sums] [--nodes 1000000] [--degree 40] [--files 16] [--workers 4] [--kill]
+    python tests/speed/cluster.py [--sums] [--nodes 1000000] [--degree 40] [--files 16] [--workers 4] [--kill]
                                  [--folder FOLDER]
 
 Writes a synthetic graph as Parquet parts (20 million undirected edges), then releases noisy counts of neighbours by

@@ -1,6 +1,6 @@
 """The largest entries of a low-rank matrix without an n x n matrix: time and peak memory as n grows.
 
-    python lab/benchmarks/low_rank.py --json lab/results/low-rank.json [--threads 1] [--sizes 12500 25000 50000 100000]
+    python tests/speed/low_rank.py [--json FILE] [--threads 1] [--sizes 12500 25000 50000 100000]
 
 Prints a Markdown row for each case: random rows of rank 64 with eight edges a node; Facebook page-page through the
 `eclipse` basis (features, rank 64) and as Algorithm 1 prints it (singular, rank 20, with the decomposition). Every case
@@ -26,7 +26,7 @@ from graphveil.mechanisms.singular_values import leading
 from graphveil.nn.basis import Basis, Directions
 from graphveil.nn.features import Scaling
 from graphveil.nn.low_rank import Core, largest_pairs, unflat
-from graphveil_lab import kept_files
+from graphveil.runtime.folders import write_whole
 
 RANK, PRINTED_RANK, DEGREE = 64, 20, 8
 
@@ -87,7 +87,7 @@ def main() -> None:
         print(f"| {row['case']} | {row['nodes']:,} | {row['edges']:,} | {measured} |", flush=True)
         rows.append(row)
     if asked.json:
-        kept_files.write(asked.json, rows)
+        write_whole(asked.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Training on a graph that stays on disk: 2 million nodes, 20 million undirected edges, 256 features.
 
-    python lab/benchmarks/packed.py [--folder FOLDER] [--nodes 2000000] [--degree 20.2] [--features 256] [--threads 1]
+    python tests/speed/packed.py [--folder FOLDER] [--nodes 2000000] [--degree 20.2] [--features 256] [--threads 1]
         [--method heterpoisson] [--unit UNIT] [--steps 20] [--layers 1]
 
 Writes a synthetic graph as `graphveil data pack` would (features block by block; about 2.5 GB, twice that while

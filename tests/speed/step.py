@@ -1,6 +1,6 @@
 """CPU seconds of one private step, end to end: sample, build, clipped gradients, noise, update.
 
-    python lab/benchmarks/step.py [--steps 30] [--layers 1] [--network sage] [--multiplier 6]
+    python tests/speed/step.py [--steps 30] [--layers 1] [--network sage] [--multiplier 6]
 
 20,000 nodes, 300,000 directed arcs, 128 features, 4 classes; batches of about 4,096 HeterPoisson subgraphs, hidden 128.
 With a multiplier of 6 subgraphs have about 6 nodes, with 1 about 2. The steps are those of `gv.train`. Prints JSON: CPU

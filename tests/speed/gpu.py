@@ -1,7 +1,7 @@
 """Hearsay, cryptographic noise and clipped gradients on one CUDA GPU: equal to the CPU, and how fast.
 
-    python lab/benchmarks/gpu.py --json lab/results/gpu.json
-    python lab/benchmarks/gpu.py [--sizes small middle large] [--folder /tmp/gpu] [--skip-equal]
+    python tests/speed/gpu.py [--json FILE]
+    python tests/speed/gpu.py [--sizes small middle large] [--folder /tmp/gpu] [--skip-equal]
 
 Every size: a graph is made on the GPU from a seed (not counted), then `gv.train` with cryptographic noise, the
 certificate and `release.save` are timed, by phases. The first run of every size warms up and is not counted, but for
@@ -27,10 +27,10 @@ from graphveil.data.datasets.planted import planted
 from graphveil.data.identity import public_digest
 from graphveil.privacy import cipher
 from graphveil.privacy.noise import Secure
+from graphveil.release.record import Stopwatch
 from graphveil.runtime.compute import Compute
+from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Adjacency
-from graphveil_lab import kept_files
-from graphveil_lab.bench.record import Stopwatch
 
 SIZES: dict[str, dict[str, Any]] = {
     "small": {"nodes": 1_000_000, "edges": 6_000_000, "classes": 4, "features": 32},
@@ -197,7 +197,7 @@ def main() -> None:
         print(name, json.dumps(found["hearsay"][name]), flush=True)
     _print(found)
     if args.json is not None:
-        kept_files.write(args.json, found)
+        write_whole(args.json, found)
 
 
 def _print(found: dict[str, Any]) -> None:

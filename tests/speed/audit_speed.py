@@ -1,6 +1,6 @@
 """How long an audit of the edge-level flagship takes: `hearsay` with its defaults on Cora at epsilon 1.
 
-    python lab/benchmarks/audit_speed.py [--jobs 2] [--results lab/results/audit-speed.json]
+    python tests/speed/audit_speed.py [--jobs 2] [--json FILE]
 
 The game is that of `graphveil audit`: an edge between two otherwise lone nodes, or its absence. Times include what is
 learnt from public data once, worker processes and the evidence of every release; `audit` is the whole command, with the
@@ -21,7 +21,7 @@ from graphveil.auditing.bounds import finding
 from graphveil.auditing.game import Game
 from graphveil.planning import Terms, planned
 from graphveil.runtime.compute import Compute
-from graphveil_lab import kept_files
+from graphveil.runtime.folders import write_whole
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -30,7 +30,7 @@ def main() -> None:
     """Print one line per measurement."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--results", type=Path)
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     graph, method = gv.datasets.load("cora", split="random"), gv.methods.Hearsay()
     claim = Claim.of_plan(planned(method, graph, Terms("edge", EPSILON, delta=DELTA)))
@@ -50,9 +50,9 @@ def main() -> None:
     )
     measured["audit"] = time.perf_counter() - start
     print(f"{'audit':<28} {measured['audit']:6.1f} s   {found}")
-    if given.results is not None:
+    if given.json is not None:
         seconds = {name: round(value, 1) for name, value in measured.items()}
-        kept_files.write(given.results, {"jobs": given.jobs, "seconds": seconds})
+        write_whole(given.json, {"jobs": given.jobs, "seconds": seconds})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Cost of clipping subgraph by subgraph, beside ordinary SGD on the same model and torch.func's vmap(grad).
 
-    python lab/benchmarks/engine.py [--device cuda] [--models "gin 2,gcn 1"] [--quick]
+    python tests/speed/engine.py [--device cuda] [--models "gin 2,gcn 1"] [--quick]
 
 4,096 stars of about 5.5 nodes, 767 features, 128 hidden units, 10 classes; one thread. Prints JSON: seconds per
 step (best of several runs, taking turns), megabytes a step needs on top of its inputs (a fresh process each), and

@@ -1,6 +1,6 @@
 """`gap` end to end beside the same steps written plainly with PyG layers, and `hearsay` beside `gap`. One thread.
 
-    python lab/benchmarks/gap_speed.py [--rounds 5] [--ours]
+    python tests/speed/gap_speed.py [--rounds 5] [--ours]
 
 20,000 nodes, 300,000 arcs, 128 features, 4 classes; 2 hops, 16 hidden units, 100 epochs of the encoder and 100 of the
 head, all of them run (no early stopping in either). Prints JSON: CPU seconds (best of several rounds, taking turns)

@@ -1,13 +1,13 @@
 """How `hearsay`'s time grows with nodes and with edges. One thread, or a GPU.
 
-    python lab/benchmarks/growth.py [--nodes 10000,100000,1000000] [--degrees 2,20,200] [--seeds 3]
-    python lab/benchmarks/growth.py --device cuda --nodes 1000000,10000000,100000000 --degrees "" --seeds 1
+    python tests/speed/growth.py [--nodes 10000,100000,1000000] [--degrees 2,20,200] [--seeds 3]
+    python tests/speed/growth.py --device cuda --nodes 1000000,10000000,100000000 --degrees "" --seeds 1
 
 Trains `hearsay` at epsilon 1 on made-up networks of 32 features and 4 classes, each in a fresh process: graphs of so
 many nodes with 6 edges a node, and graphs of 100,000 nodes (a million on a GPU) with so many arcs a node. Prints JSON:
 CPU seconds of `gv.train` (on a GPU wall seconds, with cryptographic noise, after a small run that compiles; best of the
 seeds), accuracy (mean and spread over the seeds), peak memory, and growth as exponents: the slope of a line through
-log(time), of all sizes and of the two largest. `lab/benchmarks/against.py` runs it beside another checkout.
+log(time), of all sizes and of the two largest. `tests/speed/against.py` runs it beside another checkout.
 """
 
 from __future__ import annotations

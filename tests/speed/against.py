@@ -1,6 +1,6 @@
 """A benchmark with this checkout's package and with another's, in turns: times of both and their ratios.
 
-    python lab/benchmarks/against.py [--rounds 2] OTHER/src lab/benchmarks/step.py [its options]
+    python tests/speed/against.py [--rounds 2] OTHER/src tests/speed/step.py [its options]
 
 For scripts that print JSON: engine.py, step.py, gap_speed.py, growth.py. Each run is a fresh process of this checkout's
 script. Prints JSON: for every time in the report (its name ends in `_s`, or it lies under `seconds`) the shortest of

@@ -1,6 +1,6 @@
 """CPU seconds of every flagship beside the non-private `gcn`, one thread, taking turns on one graph.
 
-    python lab/benchmarks/flagship_speed.py [--dataset rutgers89] [--epsilon 2] [--rounds 3]
+    python tests/speed/flagship_speed.py [--dataset rutgers89] [--epsilon 2] [--rounds 3]
 
 The whole of `gv.train` with defaults on a fresh graph: planning, calibration, what is made of public data, training.
 Prints JSON: the best of the rounds for each (the first compiles), and its share of `gcn`'s. A flagship must not take

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import time
@@ -55,6 +56,11 @@ class Stopwatch:
     def pytest_sessionfinish(self) -> None:
         kept = {**self.cache.get(SECONDS, {}), **self.seconds}
         self.cache.set(SECONDS, {test: round(time, 2) for test, time in kept.items() if time > 0.05})
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays: collecting garbage need not look at it again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -114,8 +114,12 @@ def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(table) == (7 if name == "epsilon" else 0)
 
 
-def test_own_networks_are_private_in_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dataset", ["chain-s", pytest.param("social", marks=pytest.mark.slow)])
+def test_own_networks_are_private_in_ten_lines(dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page trains on `social`; always on, on a graph of 48 nodes."""
     monkeypatch.chdir(tmp_path)
+    graph = gv.datasets.load(dataset)
+    monkeypatch.setattr(gv.datasets, "load", lambda _: graph)
     page, namespace = DOCS / "own-networks.md", dict[str, object]()
     shown = blocks(page, "python")
     assert len(shown) == 5

@@ -11,6 +11,7 @@ from blocks_of import graph_of, links_of, random_links
 from graphveil.data.arcs import Csr
 from graphveil.data.datasets.synthetic import social
 from graphveil.nn import rows as shared
+from graphveil.nn.aggregate import mean_matrix
 from graphveil.nn.coordinates import (
     Axes,
     Frame,
@@ -20,7 +21,6 @@ from graphveil.nn.coordinates import (
     condensed,
     hop_means,
     look_random,
-    mean_of_neighbours,
     quantile,
     scaled,
     scaled_rows,
@@ -157,7 +157,7 @@ def test_smoothed_features_are_those_of_the_dense_formula(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_mean_of_neighbours_is_that_of_the_dense_formula(seed: int) -> None:
     links = links_of(random_graph(seed)).astype(float)
-    assert mean_of_neighbours(graph_of(links)).toarray() == pytest.approx(
+    assert mean_matrix(graph_of(links)).toarray() == pytest.approx(
         links / np.maximum(links.sum(axis=1, keepdims=True), 1)
     )
 

@@ -62,40 +62,24 @@ def _lengths(rows: Any, out: Any) -> None:
 
 
 _PARTS = 64
-"""Into so many parts rows are cut, each with about the same number of arcs: hubs make rows very unequal."""
+"""Parts that rows are cut into, each with about the same number of arcs: hubs make rows very unequal."""
 
 
-def _cuts(indptr: Ids) -> Ids:
-    """Where the parts begin and end, int64 [_PARTS + 1]."""
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], _PARTS + 1))
+def _sum_on_cpu(
+    indptr: Ids, indices: Ids, rows: Tensor, out: Tensor, weights: NDArray[Any] = _ONES, factors: Floats = _ONES
+) -> Tensor:
+    """See `spmm`, in parts."""
+    cuts = np.searchsorted(indptr, np.linspace(indptr[0], indptr[-1], _PARTS + 1))
     cuts[0], cuts[-1] = 0, len(indptr) - 1
-    return cuts
+    spmm(indptr, indices, weights, factors, rows.detach().contiguous().numpy(), cuts, out.numpy())
+    return out
 
 
-def neighbour_counts(indptr: Tensor, indices: Tensor, said: Tensor, count: int) -> Tensor:
-    """How many neighbours of every node say each of `count` things, int64 [n count]; said: int64 [n]. For GPUs.
-
-    Whole numbers, so that the order in which they are added does not matter. indptr, indices: arcs by target.
-    """
-    counts = torch.zeros(len(said) * count, dtype=torch.int64, device=said.device)
-    if (kernel := kernels(__name__, said.device)) is not None:
-        kernel.count(indptr, indices, said.to(torch.uint8 if count <= 256 else torch.int32), count, counts)
-        return counts
-    for _, sources, targets in blocks_of(indptr, indices):
-        cells = targets.mul_(count).add_(said[sources])
-        counts.scatter_add_(0, cells, torch.ones_like(cells))
-    return counts
-
-
-def _sum_there(adj: Csr, rows: Tensor, factors: Floats) -> Tensor:
-    """`neighbour_sum` on the device of `rows`: a block of arcs at a time, summed in float64."""
-    scaled = rows.detach().double()
-    if len(factors):
-        weights = torch.from_numpy(factors).to(rows.device)[:, None]
-        scaled = torch.where(weights == 0, 0.0, scaled * weights)
-    out = torch.zeros(adj.num_nodes, rows.shape[1], dtype=torch.float64, device=rows.device)
-    for _, sources, targets in blocks_of(*adj.on(rows.device), max(1, _ENTRIES // max(rows.shape[1], 1))):
-        out.index_add_(0, targets, scaled[sources])
+def _sum_on_gpu(indptr: Tensor, indices: Tensor, rows: Tensor) -> Tensor:
+    """out[i] = sum of rows[j] over arcs j -> i, float64 [n, d], from a block of arcs at a time."""
+    out = torch.zeros(len(indptr) - 1, rows.shape[1], dtype=torch.float64, device=rows.device)
+    for _, sources, targets in blocks_of(indptr, indices, max(1, _ENTRIES // max(rows.shape[1], 1))):
+        out.index_add_(0, targets, rows[sources].double())
     return out
 
 
@@ -103,31 +87,43 @@ _ENTRIES = 1 << 27
 """Numbers that are gathered at a time on a GPU, 1 GB."""
 
 
+def neighbour_counts(indptr: Tensor, indices: Tensor, values: Tensor, count: int) -> Tensor:
+    """How many neighbours of every node have each of `count` values, int64 [n count]; values: int64 [n]. For GPUs.
+
+    Whole numbers, so that the order in which they are added does not matter. indptr, indices: arcs by target.
+    """
+    counts = torch.zeros(len(values) * count, dtype=torch.int64, device=values.device)
+    if (kernel := kernels(__name__, values.device)) is not None:
+        kernel.count(indptr, indices, values.to(torch.uint8 if count <= 256 else torch.int32), count, counts)
+        return counts
+    for _, sources, targets in blocks_of(indptr, indices):
+        cells = targets.mul_(count).add_(values[sources])
+        counts.scatter_add_(0, cells, torch.ones_like(cells))
+    return counts
+
+
 def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
     """A diag(factors) rows, float64 [n, d]; factors: [n], or empty for ones."""
-    if rows.device.type != "cpu":
-        return _sum_there(adj, rows, factors)
-    source = np.ascontiguousarray(rows.detach().cpu().numpy())
-    out = np.empty((adj.num_nodes, source.shape[1]))
-    spmm(adj.indptr, adj.indices, _ONES, factors, source, _cuts(adj.indptr), out)
-    return torch.from_numpy(out)
+    if rows.device.type == "cpu":
+        out = torch.empty(adj.num_nodes, rows.shape[1], dtype=torch.float64)
+        return _sum_on_cpu(adj.indptr, adj.indices, rows, out, factors=factors)
+    scaled = rows.detach()
+    if len(factors):
+        weights = torch.from_numpy(factors).to(rows.device)[:, None]
+        scaled = torch.where(weights == 0, 0.0, scaled.double() * weights)
+    return _sum_on_gpu(*adj.on(rows.device), scaled)
 
 
 def linked_sum(indptr: Ids, indices: Ids, rows: Tensor) -> Tensor:
-    """`neighbour_sum` where those who hear, [k], are not those who speak, [m]: float64 [k, d].
+    """`neighbour_sum` where the targets, [k], are other nodes than the sources, rows [m, d]: float64 [k, d].
 
-    indptr: int [k + 1], which may begin anywhere in indices; rows: [m, d].
+    indptr: int [k + 1], which may begin anywhere in indices.
     """
     if rows.device.type == "cpu":
-        out = np.empty((len(indptr) - 1, rows.shape[1]))
-        spmm(indptr, indices, _ONES, _ONES, rows.numpy(), _cuts(indptr - indptr[0]), out)
-        return torch.from_numpy(out)
-    total = torch.zeros(len(indptr) - 1, rows.shape[1], dtype=torch.float64, device=rows.device)
+        out = torch.empty(len(indptr) - 1, rows.shape[1], dtype=torch.float64)
+        return _sum_on_cpu(indptr, indices, rows, out)
     pointers = torch.from_numpy(indptr.astype(np.int64) - indptr[0]).to(rows.device)
-    columns = torch.from_numpy(indices[indptr[0] : indptr[-1]]).to(rows.device)
-    for _, sources, targets in blocks_of(pointers, columns, max(1, _ENTRIES // max(rows.shape[1], 1))):
-        total.index_add_(0, targets, rows[sources].double())
-    return total
+    return _sum_on_gpu(pointers, torch.from_numpy(indices[indptr[0] : indptr[-1]]).to(rows.device), rows)
 
 
 def clip_factors(rows: Tensor, clip: float) -> Floats:
@@ -159,6 +155,12 @@ class NeighbourSums:
         """A @ clipped rows, [n, d]: one arc moves one row by at most `clip`."""
         # Clipped in float64, inside the sum: float32 may leave a row longer than `clip` by a rounding error.
         return neighbour_sum(self.adj, self.rows, clip_factors(self.rows, clip))
+
+
+def mean_matrix(adj: Csr) -> sp.csr_array:
+    """D^-1 A, float32 [n, n]; the row of a node without neighbours is 0."""
+    weights = np.repeat(1 / np.maximum(adj.in_degrees(), 1), adj.in_degrees()).astype(np.float32)
+    return sp.csr_array((weights, adj.indices, adj.indptr), shape=(adj.num_nodes, adj.num_nodes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +197,7 @@ class Operator:
         if rows.device.type != "cpu":
             return self.scattered(rows, transposed=False)
         out = rows.new_empty(len(self.indptr) - 1, rows.shape[1])
-        source = rows.detach().contiguous().numpy()
-        spmm(self.indptr, self.indices, self.weights, _ONES, source, _cuts(self.indptr), out.numpy())
-        return out
+        return _sum_on_cpu(self.indptr, self.indices, rows, out, self.weights)
 
     def back(self, rows: Tensor) -> Tensor:
         """S^T rows, [columns, d]."""

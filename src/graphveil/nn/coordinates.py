@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from graphveil.data.arcs import Csr
-from graphveil.nn.aggregate import COLUMNS, Operator, Walk
+from graphveil.nn.aggregate import COLUMNS, Operator, Walk, mean_matrix
 from graphveil.nn.features import Scale, Scaling, unit_rows
 from graphveil.nn.gnn import walk_operator
 from graphveil.nn.rows import RowMap, Rows, blocks, column_means, gram, in_blocks, many, summed, whole
@@ -255,7 +255,7 @@ def hop_means(x: Tensor, known: Tensor, adj: Csr, hops: int) -> list[Tensor]:
 def averaging(adj: Csr, device: torch.device = _CPU) -> tuple[Operator | Walk, Tensor]:
     """D^-1 A, by which rows are multiplied, and how much of a row comes back after two hops, float32 [n, 1]."""
     if not many(adj.num_nodes):
-        mean = mean_of_neighbours(adj)
+        mean = mean_matrix(adj)
         back = np.asarray(mean.multiply(mean.T).sum(axis=1), dtype=np.float32)
         return Operator.of(mean), torch.from_numpy(back).to(device)[:, None]
     shares = 1 / np.maximum(adj.in_degrees(), 1)
@@ -362,7 +362,7 @@ _MORE = 1.1
 
 
 def _goes_together(rows: Tensor, adj: Csr) -> float:
-    return float(torch.linalg.matrix_norm(rows.T @ (Operator.of(mean_of_neighbours(adj)) @ rows)))
+    return float(torch.linalg.matrix_norm(rows.T @ (Operator.of(mean_matrix(adj)) @ rows)))
 
 
 def _rewired(adj: Csr) -> Csr:
@@ -392,12 +392,6 @@ def both_ways(adj: Csr) -> Csr:
     """The same links without a direction."""
     if adj.is_symmetric():
         return adj
-    joined = sp.coo_array(adj.to_scipy() + adj.to_scipy().T)
-    targets, sources = joined.coords
-    return Csr.from_edge_index(sources.astype(np.int64), targets.astype(np.int64), adj.num_nodes)
-
-
-def mean_of_neighbours(adj: Csr) -> sp.csr_array:
-    """D^-1 A, [n, n]; the row of a node without neighbours is 0."""
-    factors = (1 / np.maximum(np.diff(adj.indptr), 1)).astype(np.float32)
-    return sp.csr_array(sp.diags_array(factors) @ adj.to_scipy())
+    joined = sp.csr_array(adj.to_scipy() + adj.to_scipy().T)
+    joined.sort_indices()
+    return Csr(joined.indptr.astype(np.int64), joined.indices.astype(np.int64))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphveil.data.arcs import Csr
-from graphveil.nn.aggregate import Operator
+from graphveil.nn.aggregate import Operator, mean_matrix
 
 
 def symmetric_operator(adj: Csr) -> Operator:
@@ -34,8 +34,7 @@ def walk_operator(adj: Csr) -> Operator:
 
 def mean_operator(adj: Csr) -> Operator:
     """D^-1 A; isolated nodes receive zero."""
-    scale = sp.diags_array(1 / np.maximum(adj.in_degrees(), 1))
-    return Operator.of(sp.csr_array(scale @ adj.to_scipy()))
+    return Operator.of(mean_matrix(adj))
 
 
 def sum_operator(adj: Csr) -> Operator:

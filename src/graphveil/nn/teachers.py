@@ -21,6 +21,7 @@ from torch import Tensor
 
 from graphveil.checks import require_positive
 from graphveil.data.arcs import Csr, Ids
+from graphveil.nn.aggregate import mean_matrix
 from graphveil.nn.public_embedding import PublicEmbedding
 from graphveil.nn.sage_teacher import Array, SageRecipe, SageTeacher, TeacherStart
 from graphveil.runtime.engine import one_thread
@@ -132,11 +133,4 @@ class SageTeachers:
 
     @cached_property
     def _means(self) -> sp.csr_array:
-        return _mean_matrix(self.adj)
-
-
-def _mean_matrix(adj: Csr) -> sp.csr_array:
-    """D^-1 A; isolated nodes hear zero."""
-    degrees = adj.in_degrees()
-    weights = np.repeat(1 / np.maximum(degrees, 1), degrees).astype(np.float32)
-    return sp.csr_array((weights, adj.indices, adj.indptr), shape=(adj.num_nodes, adj.num_nodes))
+        return mean_matrix(self.adj)

@@ -248,6 +248,11 @@ class Csr:
         """No arcs."""
         return cls(np.zeros(num_nodes + 1, np.int64), np.empty(0, np.int64))
 
+    def select(self, kept: NDArray[np.bool_]) -> Csr:
+        """Some of the arcs among the same nodes; kept: bool [m]."""
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Csr(before[self.indptr], self.indices[kept])
+
     def within(self, inside: NDArray[np.bool_]) -> Csr:
         """The arcs among the nodes of a mask, bool [n], which are renumbered 0, 1, ... in order."""
         rows = np.flatnonzero(inside)

@@ -1,4 +1,4 @@
-"""Neighbours counted by what they say, in one pass over the arcs of a GPU. Loaded where Triton is installed alone."""
+"""Neighbours counted by their values, in one pass over the arcs of a GPU. Loaded where Triton is installed alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ARCS = 1024
 """Arcs of one program."""
 
 
-def count(indptr: Tensor, indices: Tensor, said: Tensor, size: int, out: Tensor) -> None:
-    """out[target * size + said[source]] += 1 for every arc. indptr: int64 [n + 1]; indices: [m]; out: int64."""
+def count(indptr: Tensor, indices: Tensor, values: Tensor, size: int, out: Tensor) -> None:
+    """out[target * size + values[source]] += 1 for every arc. indptr: int64 [n + 1]; indices: [m]; out: int64."""
     programs = triton.cdiv(len(indices), _ARCS)
     if not programs:
         return
@@ -20,11 +20,11 @@ def count(indptr: Tensor, indices: Tensor, said: Tensor, size: int, out: Tensor)
     # The row of the first arc of every program, and of the arc after its last.
     rows = torch.searchsorted(indptr, cuts.clamp(max=len(indices) - 1), right=True) - 1
     steps = int(rows.diff().max()).bit_length() + 1
-    _count[(programs,)](indptr, indices, said, rows, out, len(indices), size, steps, A=_ARCS)
+    _count[(programs,)](indptr, indices, values, rows, out, len(indices), size, steps, A=_ARCS)
 
 
 @triton.jit
-def _count(indptr, indices, said, rows, out, arcs, size, steps, A: tl.constexpr):
+def _count(indptr, indices, values, rows, out, arcs, size, steps, A: tl.constexpr):
     program = tl.program_id(0)
     arc = program.to(tl.int64) * A + tl.arange(0, A)
     inside = arc < arcs
@@ -39,5 +39,5 @@ def _count(indptr, indices, said, rows, out, arcs, size, steps, A: tl.constexpr)
         high = tl.where(begins, high, tl.minimum(middle - 1, high))
         high = tl.maximum(low, high)
     source = tl.load(indices + arc, mask=inside, other=0).to(tl.int64)
-    cell = low * size + tl.load(said + source, mask=inside, other=0).to(tl.int64)
+    cell = low * size + tl.load(values + source, mask=inside, other=0).to(tl.int64)
     tl.atomic_add(out + cell, nothing + 1, mask=inside, sem="relaxed")

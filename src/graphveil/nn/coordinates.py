@@ -161,7 +161,7 @@ class Frame:
         axes = Axes.leading(precise, width, _POWER, block)
 
         def length(part: slice) -> Tensor:
-            found: Tensor = torch.linalg.vector_norm(_counted(axes(precise[part])), dim=1)
+            found: Tensor = torch.linalg.vector_norm(_with_constant(axes(precise[part])), dim=1)
             return found
 
         lengths = in_blocks(rows.shape[0], length, block)
@@ -178,19 +178,19 @@ class Frame:
 
     def __call__(self, rows: Tensor) -> Tensor:
         """Float64 [k, p + 1]. Row by row: none moves another."""
-        told = _counted(self.axes(rows.double()))
+        augmented = _with_constant(self.axes(rows.double()))
         # Rounding must not make a row longer than 1.
-        lengths: Tensor = torch.linalg.vector_norm(told, dim=1, keepdim=True) * (1 + _SMALL)
-        bounded: Tensor = told / lengths.clamp(min=self.cut)
+        lengths: Tensor = torch.linalg.vector_norm(augmented, dim=1, keepdim=True) * (1 + _SMALL)
+        bounded: Tensor = augmented / lengths.clamp(min=self.cut)
         return bounded
 
 
-def _counted(rows: Tensor) -> Tensor:
+def _with_constant(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows.new_full((len(rows), 1), _CONSTANT)], dim=1)
 
 
 def quantile(values: Tensor, share: float) -> float:
-    """The value below which a share of `values` [m] lies; torch's own refuses many."""
+    """The value below which a share of `values` [m] lies; torch's refuses many."""
     if not many(len(values)):
         return float(values.quantile(share))
     return float(values.kthvalue(max(round(share * len(values)), 1)).values)
@@ -313,40 +313,40 @@ def room_of_rows(nodes: int, features: int, hops: int) -> tuple[int, int, int]:
 
 
 def look_random(x: Rows, adj: Csr) -> bool:
-    """Whether edges look like drawn at random: they join nodes regardless of features x [n, d], and form no groups.
+    """Whether edges look random: they join nodes regardless of their features x [n, d], and form no groups.
 
-    Judged by two numbers, each against graphs in which every node keeps its degree and gets other neighbours: how far
-    features go with the mean of the neighbours' (|x^T D^-1 A x|), and how large the leading eigenvalues are.
+    Two numbers are compared with graphs in which every node keeps its degree and gets other neighbours: how far
+    features correlate with the mean of the neighbours' (|x^T D^-1 A x|), and how large the leading eigenvalues are.
     """
     if adj.num_arcs < _FEWEST * adj.num_nodes:
         return True
     if many(adj.num_nodes):
-        # Among many nodes coordinates that say nothing cost little, and to give all arcs other ends takes long.
+        # Among many nodes uninformative coordinates cost little, and rewiring all arcs takes long.
         return False
     rows = Axes.leading(x, 32)(x[:])
-    real = _goes_together(rows, adj)
+    real = _correlation(rows, adj)
     others = [_rewired(adj) for _ in range(_OTHERS)]
-    chance = torch.tensor([_goes_together(rows, other) for other in others], device="cpu")
-    if real > float(chance.mean()) + _FAR * float(chance.std()):
+    random = torch.tensor([_correlation(rows, other) for other in others], device="cpu")
+    if real > float(random.mean()) + _FAR * float(random.std()):
         return False
-    grouped = torch.stack([_grouped(other) for other in others[:2]]).amax(dim=0)
-    return bool((_grouped(adj) < _MORE * grouped).all())
+    grouped = torch.stack([_leading_sums(other) for other in others[:2]]).amax(dim=0)
+    return bool((_leading_sums(adj) < _MORE * grouped).all())
 
 
 def alike_if_linked(x: Rows, adj: Csr, block: int | None = None) -> float:
-    """Chance that the features x [n, d] of linked nodes are more alike, by their angle, than those of two others.
+    """Share of links whose ends have more similar features x [n, d], by their angle, than one end and a random node.
 
     Of some arcs, drawn by a fixed seed: the answer belongs to the graph.
     """
-    chance = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     if not many(adj.num_nodes):
-        drawn = torch.randperm(adj.num_arcs, generator=chance)[:_PAIRS].cpu().numpy()
+        drawn = torch.randperm(adj.num_arcs, generator=generator)[:_PAIRS].cpu().numpy()
     else:
-        drawn = torch.randint(max(adj.num_arcs, 1), (_PAIRS,), generator=chance)[: adj.num_arcs].cpu().numpy()
+        drawn = torch.randint(max(adj.num_arcs, 1), (_PAIRS,), generator=generator)[: adj.num_arcs].cpu().numpy()
     where, mean = x[:0].device, column_means(x, block)
     targets = torch.from_numpy(np.searchsorted(adj.indptr, drawn, side="right") - 1).to(where)
     sources = torch.from_numpy(adj.indices[drawn]).to(where)
-    others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=chance).to(where)
+    others = torch.randint(max(adj.num_nodes, 1), (len(drawn),), generator=generator).to(where)
     own, linked, other = (unit_rows(x[ends] - mean) for ends in (targets, sources, others))
     closer = (own * linked).sum(dim=1) > (own * other).sum(dim=1)
     return float(closer.double().mean()) if len(drawn) else 0.5
@@ -354,14 +354,14 @@ def alike_if_linked(x: Rows, adj: Csr, block: int | None = None) -> float:
 
 _PAIRS = 20_000
 _FEWEST = 0.25
-"""Arcs a node, below which edges tell too little to be worth a coordinate."""
+"""Arcs per node, below which edges carry too little information to be worth a coordinate."""
 _OTHERS = 5
 _FAR = 6.0
-"""Standard deviations beyond chance."""
+"""Standard deviations above random graphs."""
 _MORE = 1.1
 
 
-def _goes_together(rows: Tensor, adj: Csr) -> float:
+def _correlation(rows: Tensor, adj: Csr) -> float:
     return float(torch.linalg.matrix_norm(rows.T @ (Operator.of(mean_matrix(adj)) @ rows)))
 
 
@@ -377,10 +377,10 @@ def _rewired(adj: Csr) -> Csr:
     return Csr.from_edge_index(sources, ends, adj.num_nodes)
 
 
-def _grouped(adj: Csr) -> Tensor:
-    """Sums of the 1, 2, ... leading eigenvalues of D^-1/2 A D^-1/2, but for the first, which says nothing.
+def _leading_sums(adj: Csr) -> Tensor:
+    """Sums of the 1, 2, ... leading eigenvalues of D^-1/2 A D^-1/2, without the first, which is always 1.
 
-    In a few groups only the first sums tell: those of chance have many eigenvalues that are hardly smaller.
+    With few groups only the first sums stand out: random graphs have many eigenvalues that are hardly smaller.
     """
     walk, basis = walk_operator(adj), _leading_vectors(adj, 16)
     values = torch.linalg.eigvalsh(basis.T @ (walk @ basis))

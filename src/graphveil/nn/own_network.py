@@ -25,8 +25,8 @@ class OwnNetwork(Serializable):
     """A class or function that makes a module: make(features, classes, **settings). `OwnNetwork.of(Net, hidden=16)`.
 
     Files carry its name and settings and never the code: what was read from a file has a name only, and makes modules
-    once the class is given again (`given`). Weights start as `make` draws them, so a module that is trained already is
-    not taken: what it was trained on is in no certificate.
+    once the class is given again (`given`). Weights start as `make` draws them. A trained module is refused: no
+    certificate covers the data that it was trained on.
     """
 
     name: str
@@ -67,11 +67,11 @@ class OwnNetwork(Serializable):
 
     @property
     def make(self) -> Make | None:
-        """What makes it; None where a file named it and nobody has given it."""
+        """What makes it; None if it was read from a file and the class is not given yet."""
         return self._make
 
     def known_make(self) -> Make:
-        """What makes it, or an error that says how to give it."""
+        """The same, or an error that explains how to give the class."""
         if self._make is None:
             raise InvalidInput(
                 f"the network {self.name} is somebody's own, and a file does not bring its code: give the class, "
@@ -120,7 +120,7 @@ def trainable(module: nn.Module) -> dict[str, Tensor]:
 
 
 def inputs_of(module: nn.Module) -> tuple[str, ...]:
-    """Which of x, edge_index and batch its forward takes, or an error that says how it may look.
+    """Which of x, edge_index and batch its forward takes, or an error with the signatures that are possible.
 
     PyG's habit: forward(x), forward(x, edge_index) or forward(x, edge_index, batch); others must have defaults.
     """

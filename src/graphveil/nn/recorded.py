@@ -1,4 +1,4 @@
-"""Training steps on a GPU, recorded once and replayed: a small network's step takes longer to ask for than to do.
+"""Training steps on a GPU, recorded once and replayed: launching a small step takes longer than computing it.
 
     m <- beta m + (1 - beta) g,    v <- 0.999 v + 0.001 g^2,
     w <- w - rate (m / (1 - beta^t)) / (sqrt(v / (1 - 0.999^t)) + 1e-8)
@@ -22,12 +22,12 @@ from graphveil.runtime.kernels import kernels
 from graphveil.runtime.progress import Progress
 
 _SECOND, _TINY = 0.999, 1e-8
-_WARM = 3
-"""Steps before one is recorded, and undone again: libraries set themselves up in them."""
+_WARM_UP = 3
+"""Steps before one is recorded, which are undone again: libraries initialise in them."""
 _ROWS = 2048
 """Of a batch, as `nn.fit` draws them for many rows."""
 _ALIGNED = 32
-"""Weights begin at multiples of so many numbers."""
+"""Weights begin at multiples of this many numbers."""
 
 
 class Recorded:
@@ -39,7 +39,7 @@ class Recorded:
         self._progress = progress
         self._module, self._x, self._targets, self._decay, self._turn = module, x, targets, weight_decay, turn
         weights = list(module.parameters())
-        self._pads = [weight.new_zeros(_room(weight) - weight.numel()).detach() for weight in weights]
+        self._pads = [weight.new_zeros(_padded_size(weight) - weight.numel()).detach() for weight in weights]
         self._weights = self._in_one(weights)
         self._first, self._second = torch.zeros_like(self._weights), torch.zeros_like(self._weights)
         self._numbers = torch.zeros(4, device=turn.device)
@@ -78,7 +78,7 @@ class Recorded:
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not type it
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(_WARM):
+            for _ in range(_WARM_UP):
                 self._step()
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
@@ -117,7 +117,7 @@ class Recorded:
         at = 0
         for weight in weights:
             weight.data = whole[at : at + weight.numel()].view_as(weight)
-            at += _room(weight)
+            at += _padded_size(weight)
         return whole
 
     def _joined(self, parts: Sequence[Tensor]) -> Tensor:
@@ -125,5 +125,5 @@ class Recorded:
         return torch.cat([piece for part, pad in pairs for piece in (part.reshape(-1), pad)])
 
 
-def _room(part: Tensor) -> int:
+def _padded_size(part: Tensor) -> int:
     return -(-part.numel() // _ALIGNED) * _ALIGNED

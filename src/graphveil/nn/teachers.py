@@ -1,8 +1,8 @@
 """Teachers of PrivGNN (Olatunji et al., TMLR 2023, Algorithm 1): each answers one public query.
 
 A teacher sees the private nodes that were chosen for its query, the arcs among them, and the public graph; nothing
-else of the private graph. All its chance comes from a public seed and the query's id, so its answer is the same
-whichever queries share a batch with it and whatever happened before.
+else of the private graph. Its random numbers come from a public seed and the query's id, so its answer does not depend
+on other queries or on what happened before.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def vertices(posteriors: Tensor) -> Tensor:
     """The nearest vertex of the simplex to every row [q, c]: all of a teacher's weight on its first choice.
 
     A noisy argmax costs the same for every function into the simplex, because its worst case is two vertices. With
-    Gumbel noise of scale 1/lambda the first choice is told with odds e^{lambda (p_1 - p_j)} : 1 against j; p_1 - p_j is
-    largest, 1, at the vertex. So a vertex is answered best wherever the first choice is the best guess.
+    Gumbel noise of scale 1/lambda the first choice is released with odds e^{lambda (p_1 - p_j)} : 1 against j, and
+    p_1 - p_j is largest, 1, at the vertex. So a vertex is answered best wherever the first choice is the best guess.
     Rows without a first choice, all entries equal, stay as they are.
     """
     best = torch.nn.functional.one_hot(posteriors.argmax(dim=1), posteriors.shape[1]).to(posteriors.dtype)
@@ -82,7 +82,7 @@ class VotingTeachers:
         require_positive(self.temperature, "temperature")
 
     def answers(self, known: Known, chosen: Sequence[Ids], asked: Ids, seed: int) -> Tensor:  # noqa: ARG002
-        """See `Teacher`; nothing is left to chance."""
+        """See `Teacher`; nothing is random."""
         scores = np.full((len(asked), known.classes), 1 / known.classes)
         labels, seen = known.y.numpy(), self._seen
         for i, ids in enumerate(ids[labels[ids] >= 0] for ids in chosen):
@@ -127,7 +127,7 @@ class SageTeachers:
         return torch.from_numpy(np.stack(scores)) if scores else torch.empty(0, known.classes, dtype=torch.float64)
 
     def _surroundings(self, node: int) -> tuple[Array, Array]:
-        """Features of a public node and of those it hears, [1 + k, d], and the means of what each of them hears."""
+        """Features of a public node and its in-neighbours, [1 + k, d], and the means of the in-neighbours of each."""
         rows = np.concatenate([[node], self.adj.indices[self.adj.indptr[node] : self.adj.indptr[node + 1]]])
         return self.x.numpy()[rows], self._means[rows] @ self.x.numpy()
 

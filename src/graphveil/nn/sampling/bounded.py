@@ -19,7 +19,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from graphveil.data.arcs import Csr, Ids
 from graphveil.errors import InvalidInput
@@ -56,7 +55,7 @@ def cap_out_arcs(adj: Csr, cap: int, seed: int) -> Csr:
     out = adj.transpose()
     kept = np.zeros(adj.num_arcs, np.bool_)
     _smallest(out.indptr, out.indices, cap, state_of(seed), kept)
-    return _select(out, kept).transpose()
+    return out.select(kept).transpose()
 
 
 def silence_hubs(adj: Csr, out_degrees: Ids, cap: int) -> Csr:
@@ -68,18 +67,12 @@ def silence_hubs(adj: Csr, out_degrees: Ids, cap: int) -> Csr:
     present = np.bincount(adj.indices, minlength=adj.num_nodes)
     if out_degrees.shape != present.shape or bool((present > out_degrees).any()):
         raise InvalidInput("out_degrees must have one entry per node, at least the number of its arcs present")
-    return _select(adj, out_degrees[adj.indices] <= cap)
+    return adj.select(out_degrees[adj.indices] <= cap)
 
 
 def _require_cap(cap: int) -> None:
     if cap < 1:
         raise InvalidInput(f"cap must be at least 1, got {cap}")
-
-
-def _select(adj: Csr, kept: NDArray[np.bool_]) -> Csr:
-    """Some of the arcs; kept: bool [m]."""
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return Csr(before[adj.indptr], adj.indices[kept])
 
 
 @numba.njit(cache=True, nogil=True)

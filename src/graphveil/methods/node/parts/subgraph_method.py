@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphveil.checks import require_positive, require_whole
-from graphveil.data.arcs import Csr, Ids
+from graphveil.data.arcs import Csr
 from graphveil.data.sealing import Public, Sealed
 from graphveil.errors import InvalidInput, Unsupported
 from graphveil.methods.method import Method, PredictionReads
@@ -34,7 +34,7 @@ OWN_CODE = (
     "in a copy that is thrown away, and clips every gradient itself; that the code keeps nothing of a subgraph outside "
     "the module, in a global, was tried on made-up data and is not enforced"
 )
-"""What a step assumes whose gradients are those of somebody's own module. Files are held to these very words."""
+"""What a step assumes whose gradients are those of a user's own module. Files must contain exactly this text."""
 
 _CLASSES = "graphveil.classes"
 """Beside the state_dict of an own module: the number of classes that it was made for."""
@@ -42,7 +42,7 @@ _CLASSES = "graphveil.classes"
 
 @dataclass(frozen=True, eq=False)
 class OwnWeights:
-    """The weights of somebody's own module in one step, [p] in the order of `OwnModel.start`; key: of its chance."""
+    """Weights of a user's own module in one step, in the order of `OwnModel.start`; key: seeds its random numbers."""
 
     model: OwnModel
     parts: list[Tensor]
@@ -62,7 +62,7 @@ class SubgraphMethod(Method):
     reads = PredictionReads.HELD_OUT
 
     network: Annotated[str | OwnNetwork, get_args(Kind)] = "gcn"
-    """How messages are summed up, see `nn.subgraph_model.SubgraphModel`; or a module of your own, `OwnNetwork.of`."""
+    """How messages are aggregated, see `nn.subgraph_model.SubgraphModel`; or a module of your own, `OwnNetwork.of`."""
     layers: int = 1
     """Layers of message passing, 1 or 2, before one dense layer; of an own network, how far subgraphs reach."""
     hidden: int = 32
@@ -95,7 +95,7 @@ class SubgraphMethod(Method):
                 "hidden", "activation", unless="a built-in network: an own one has settings of its own"
             )
             SubgraphModel("gcn", self.layers, 1, "relu", 1, 1)  # refuses more layers
-            # Sums on a GPU round otherwise every time, and the same subgraph must give the same gradient.
+            # Sums on a GPU round differently every time, and the same subgraph must give the same gradient.
             object.__setattr__(self, "on_gpu", False)
         else:
             self.model(1, 1)
@@ -106,7 +106,7 @@ class SubgraphMethod(Method):
         return SubgraphModel(network, self.layers, self.hidden, activation, classes, width)
 
     def admit(self, public: Public) -> tuple[str, ...]:
-        """Refuse an own network that does not keep to one subgraph; what a step assumes that runs it."""
+        """Refuses an own network that mixes subgraphs; gives what a step that runs it assumes."""
         if isinstance(self.network, OwnNetwork):
             require_independent(self.network, public.num_features, public.num_classes)
         return self.standing()
@@ -117,7 +117,7 @@ class SubgraphMethod(Method):
     def require_smooth(self) -> None:
         """Where one unit can change the number of rows, two layers need a smooth activation: see nn/subgraph.py.
 
-        Own networks need none: no place of a block rounds otherwise (nn/own_gradients.py).
+        Own networks need none: every place of a block rounds alike (nn/own_gradients.py).
         """
         if isinstance(self.network, OwnNetwork):
             return
@@ -132,7 +132,7 @@ class SubgraphMethod(Method):
         return by_record(x, self.scale)
 
     def descend(self, session: Session, size: float, query_of: Callable[[int, Weights], Query]) -> State:
-        """Adam on the noisy sums, divided by the public clip * size, until the step is used up."""
+        """Adam on the noisy sums, divided by the public clip * size, until no use of the step is left."""
         width, classes = session.public.num_features, session.public.num_classes
         own = OwnModel.of(self.network.module(width, classes)) if isinstance(self.network, OwnNetwork) else None
         shapes = start(self.model(width, classes)) if own is None else own.start()
@@ -187,13 +187,11 @@ class SubgraphMethod(Method):
 
 def arcs_between(adj: Csr, sources: NDArray[np.bool_], targets: NDArray[np.bool_]) -> Csr:
     """The arcs from `sources` to `targets`, bool [n] each; nodes keep their numbers."""
-    kept = sources[adj.indices] & np.repeat(targets, np.diff(adj.indptr))
-    before: Ids = np.concatenate([[0], np.cumsum(kept)])
-    return Csr(before[adj.indptr], adj.indices[kept])
+    return adj.select(sources[adj.indices] & np.repeat(targets, adj.in_degrees()))
 
 
 def shared_out(batch: Subgraphs, work: Callable[[Subgraphs], Contributions], workers: Workers) -> Contributions:
-    """`work(batch)`, of which this process computes its share of the subgraphs and the others theirs."""
+    """`work(batch)`, in which every process of a distributed run computes its share of the subgraphs."""
     if workers.size == 1:
         return work(batch)
     return Together(work(batch.take(np.arange(*workers.own_share(batch.count)))))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from neighbours import Sketch, adjacencies
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import graphveil as gv
 from graphveil.data.datasets.planted import planted
@@ -15,8 +19,10 @@ from graphveil.data.sealing import Public
 from graphveil.errors import Unsupported
 from graphveil.mechanisms.geometric_count import Tally, geometric
 from graphveil.methods.method import METHODS, Method
+from graphveil.nn import cross_fit, fit, rows
 from graphveil.nn.aggregate import neighbour_counts, neighbour_sum
 from graphveil.privacy.noise import Secure, Seeded, Stream
+from graphveil.privacy.session import Session
 from graphveil.runtime.compute import Compute
 from graphveil.runtime.counter_rng import CounterRng
 from graphveil.vocabulary import Adjacency, Reading
@@ -39,6 +45,52 @@ CASES = [
     for adjacency in adjacencies(one.units)
     if planned(one, adjacency)
 ]
+
+
+_FACTORIES = {
+    torch.empty, torch.zeros, torch.ones, torch.full, torch.arange, torch.linspace, torch.eye, torch.tensor,
+}  # fmt: skip
+"""Functions that make a tensor on the CPU unless they are told where."""
+_OURS = str(Path(gv.__file__).parent)
+
+
+class Unplaced(TorchFunctionMode):
+    """Notes where our code makes a tensor without a word about its device; modules are built on the CPU and moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _FACTORIES and (kwargs or {}).get("device") is None:
+            caller = sys._getframe(1)
+            built = caller.f_code.co_name == "__init__" and isinstance(caller.f_locals.get("self"), nn.Module)
+            if caller.f_code.co_filename.startswith(_OURS) and not built:
+                self.places.add(f"{Path(caller.f_code.co_filename).relative_to(_OURS)}:{caller.f_lineno}")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(("method", "adjacency"), [case for case in CASES if case.values[0].on_gpu])
+def test_what_runs_on_a_gpu_says_where_tensors_are_made(
+    method: Method, adjacency: Adjacency, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """many: rows are read block by block, and networks train on them by the words of a counter."""
+    if many:
+        monkeypatch.setattr(rows, "WHOLE", 3)
+        monkeypatch.setattr(cross_fit, "MANY", 3)
+        monkeypatch.setattr(fit, "MANY", 3)
+        monkeypatch.setattr(fit, "_LARGE", 2)
+        monkeypatch.setattr(fit, "_ONE_IN", 2)
+    graph = Sketch.random(np.random.default_rng(0), adjacency.undirected, nodes=9).beside_public()
+    public, sealed = graph.seal(adjacency)
+    session = Session(public, sealed, method.plan(public, adjacency, Reading.SOUND, 2.0), Seeded(0))
+    with Unplaced() as seen:
+        state = method.fit(session)
+        if type(method).serve is not Method.serve:
+            session = Session(public, sealed, session.plan, Seeded(0))
+            method.serve(session, state)
+    assert not seen.places
 
 
 @gpu

@@ -46,7 +46,8 @@ def asked(sealed: SealedGraph, share: float) -> Asked:
 
 def counted(sealed: SealedGraph, undirected: bool) -> Tensor:
     """Query: a one for every pair that is an edge, [m, 1]."""
-    return torch.ones(len(codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)), 1)
+    found = codes(sealed.adj, row_starts(sealed.adj.num_nodes, undirected), undirected)
+    return torch.ones(len(found), 1, device="cpu")
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ class MlpEnsemble(nn.Module):
 def _uniform(count: int, width: int, out: int) -> tuple[nn.Parameter, nn.Parameter]:
     """Weights [count, width, out] and biases [count, 1, out], drawn as torch's own linear layers are."""
     bound = 1 / math.sqrt(width)
-    weights, biases = torch.empty(count, width, out), torch.empty(count, 1, out)
+    weights = torch.empty(count, width, out, device="cpu")
+    biases = torch.empty(count, 1, out, device="cpu")
     return nn.Parameter(weights.uniform_(-bound, bound)), nn.Parameter(biases.uniform_(-bound, bound))
 
 

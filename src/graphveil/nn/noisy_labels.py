@@ -52,7 +52,8 @@ def most_telling(prior: Tensor, epsilon: float) -> Tensor:
         lie = 1 / (math.expm1(min(epsilon, 50.0)) + size)
         truth, covered = 1 - (size - 1) * lie, inside[:, size - 1 : size]
         chances = ranked[:, :size] * (truth - lie) + covered * lie + (1 - covered) / size
-        silent = -(_plogp(torch.tensor(truth)) + (size - 1) * _plogp(torch.tensor(lie)))
+        sure, rest = torch.tensor([truth, lie], device="cpu")
+        silent = -(_plogp(sure) + (size - 1) * _plogp(rest))
         gains.append(-_plogp(chances).sum(dim=1) - covered[:, 0] * silent - (1 - covered[:, 0]) * math.log(size))
     sizes = torch.stack(gains, dim=1).argmax(dim=1) + 1
     return order.argsort(dim=1) < sizes[:, None]

@@ -228,7 +228,7 @@ def _product(inputs: Tensor, signals: Tensor, weights: Tensor) -> Tensor:
     """Sum over rows of weights[i] * inputs[i] (x) signals[i], flat float64 [a b]."""
     if inputs.device.type != "cpu":
         return product_at_once(inputs.double(), signals * weights[:, None])
-    total = torch.zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64)
+    total = inputs.new_zeros(signals.shape[1], inputs.shape[1], dtype=torch.float64)
     for a, b, weight in zip(*map(_blocks, (inputs, signals, weights)), strict=True):
         # The narrow factor goes first: twice as fast as a.T @ b.
         total.addmm_((b.double() * weight[:, None]).T, a.double())
@@ -247,7 +247,7 @@ def product_at_once(inputs: Tensor, signals: Tensor) -> Tensor:
 
 def gram_on_cpu(rows: Several) -> tuple[Tensor, Tensor]:
     """Squared lengths and sums of the terms' lengths, float64 [k] each: every pair of rows once, nothing copied."""
-    squares, terms = torch.empty(2, len(rows.ptr) - 1, dtype=torch.float64)
+    squares, terms = rows.inputs.new_empty(2, len(rows.ptr) - 1, dtype=torch.float64)
     inputs, signals = rows.inputs.contiguous().numpy(), rows.signals.contiguous().numpy()
     _gram(rows.ptr, inputs, signals, squares.numpy(), terms.numpy())
     return squares, terms

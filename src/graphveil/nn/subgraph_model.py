@@ -76,8 +76,9 @@ def start(model: SubgraphModel, generator: torch.Generator | None = None) -> lis
     """Scaled Gaussian weights [a, b], zero biases [b] and, under GIN, zero lambdas []: layer after layer."""
     layers = []
     for depth, (a, b) in enumerate(pairwise(model.sizes)):
-        own = torch.zeros(()) if model.kind == "gin" and depth < model.layers else None
-        layers.append(Layer(torch.randn(a, b, generator=generator) * (2 / a) ** 0.5, torch.zeros(b), own))
+        own = torch.zeros((), device="cpu") if model.kind == "gin" and depth < model.layers else None
+        weight = torch.randn(a, b, generator=generator) * (2 / a) ** 0.5
+        layers.append(Layer(weight, weight.new_zeros(b), own))
     return [part for layer in layers for part in layer.parts]
 
 

@@ -29,6 +29,7 @@ ROOMS = (
     "tasks",
     "methods",
     "planning",
+    "admission",
     "release",
     "run",
     "advice",

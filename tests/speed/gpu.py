@@ -38,7 +38,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "large": {"nodes": 100_000_000, "edges": 800_000_000, "classes": 16, "features": 64, "dtype": torch.bfloat16},
 }
 PHASES = {
-    "digest": "graphveil.run._provenance",
+    "digest": "graphveil.release.certify._provenance",
     "calibrate": "graphveil.run.planned",
     "scale": "graphveil.methods.edge.hearsay.Scaling.fit",
     "folds": "graphveil.methods.edge.hearsay.cross_fitted",
@@ -47,7 +47,7 @@ PHASES = {
     "release": "graphveil.privacy.session.Session.release",
     "head": "graphveil.methods.edge.hearsay.fit_in_batches",
     "scores": "graphveil.methods.edge.hearsay._log_posteriors",
-    "fetch": "graphveil.run._kept",
+    "fetch": "graphveil.run.to_host",
     "save": "graphveil.release.release.Release.save",
 }
 """What is timed, by where it is found. `release` holds `counts`: the rest of it is noise."""

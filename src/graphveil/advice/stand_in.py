@@ -17,6 +17,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.sparse.csgraph import breadth_first_order
 from torch import Tensor
 
+from graphveil.admission import require_declared
 from graphveil.checks import is_number, quoted, require_positive
 from graphveil.data.arcs import Arcs, Csr, Ids
 from graphveil.data.datasets.synthetic import NOISE, TAIL
@@ -24,7 +25,7 @@ from graphveil.data.graph import Graph
 from graphveil.data.sealing import Public
 from graphveil.errors import InvalidInput
 from graphveil.methods.baseline.mlp import Mlp
-from graphveil.run import require_declared, train
+from graphveil.run import train
 from graphveil.vocabulary import UNLABELLED, Adjacency, Floats
 
 MEAN_DEGREE = 10.0

@@ -19,6 +19,7 @@ import graphveil as gv
 from graphveil import cli
 from graphveil.cli import app
 from graphveil.cli.options import known_methods
+from graphveil.methods import FLAGSHIPS
 from graphveil.methods.method import METHODS
 from graphveil.methods.settings import settings
 
@@ -88,6 +89,24 @@ def test_without_a_method_the_flagship_of_the_unit_is_taken(unit: str) -> None:
     answer = parsed(*shlex.split(f"account {unit} --epsilon 2 --delta 1e-5 --json"))
     assert answer["method"] == {"label": "probe", "node": "whisper"}[answer["unit"]]
     assert parsed(*shlex.split("account --unit label --worth 0 --noise 1 --json"))["steps"][1]["name"] == "answers"
+
+
+def test_help_names_the_flagships_with_their_subtitles() -> None:
+    for command in ("train", "account"):
+        shown = " ".join(run(command, "--help").stdout.split())
+        for name in FLAGSHIPS.values():
+            assert f"{name} ({METHODS.find(name).subtitle})" in shown
+
+
+def test_a_subtitle_stands_beside_a_name() -> None:
+    hearsay = METHODS.find("hearsay")
+    assert hearsay.title() == f"hearsay: {hearsay.subtitle}"
+    (line,) = (line for line in run("methods").stdout.splitlines() if line.startswith("hearsay "))
+    assert hearsay.subtitle in line
+    assert run("methods", "hearsay").stdout.startswith(hearsay.title())
+    assert hearsay.title() in run(*shlex.split("account hearsay --unit edge --epsilon 1 --delta 1e-5")).stdout
+    trained = run(*shlex.split("train hearsay chain-s --unit edge --epsilon 1 --seed 0 --quiet")).stdout
+    assert hearsay.title() in trained.splitlines()[0]
 
 
 def test_a_dataset_may_stand_where_no_method_is_named() -> None:

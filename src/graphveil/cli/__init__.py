@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphveil.cli import account, advise, check, data, evidence, export, infer, ledger, new, pages, show, train
+from graphveil.cli import account, advise, check, data, evidence, infer, ledger, new, pages, show, train
 from graphveil.errors import GraphveilError, MissingExtra
 
 app = typer.Typer(
@@ -35,7 +35,7 @@ def _options(
     pass
 
 
-for family in (show, check, advise, account, train, infer, evidence, export, pages):
+for family in (show, check, advise, account, train, infer, evidence, pages):
     app.add_typer(family.app)
 for name, group in (("data", data), ("ledger", ledger), ("new", new)):
     app.add_typer(group.app, name=name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Context, Option
 
 from graphveil.cli import options
-from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method
+from graphveil.cli.hyperparameters import FLAGSHIP, HYPER, MethodCommand, build_method
 from graphveil.cli.output import echo, print_json, print_table
 from graphveil.errors import InvalidInput
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 app = options.App()
 
 
-@app.command(cls=MethodCommand, epilog=HYPER)
+@app.command(cls=MethodCommand, epilog=FLAGSHIP + HYPER)
 @options.grouped
 def account(
     context: Context,
     *,
-    method: options.FlagshipName = "",
+    method: options.MethodName = "",
     unit: options.Unit,
     budget: options.Budget,
     epsilons: Annotated[str | None, Option(metavar="NUMBERS", help="Several epsilons at once: 0.5,1,2.")] = None,
@@ -43,10 +43,9 @@ def account(
     sizes = Public.blank(nodes, features, classes, not directed, train)
     if epsilons is not None and (budget.epsilon is not None or budget.noise is not None):
         raise InvalidInput("give one of --epsilon, --epsilons and --noise")
-    budgets = (
-        [budget] if epsilons is None else [replace(budget, epsilon=one) for one in options.parse_epsilons(epsilons)]
-    )
-    plans = [planned(made, sizes, Terms(unit, reading=reading, **vars(one))) for one in budgets]
+    targets = [budget.epsilon] if epsilons is None else options.parse_epsilons(epsilons)
+    budgets = [vars(replace(budget, epsilon=target)) for target in targets]
+    plans = [planned(made, sizes, Terms(unit, reading=reading, **one)) for one in budgets]
     answers = [_described(one) for one in plans]
     if as_json:
         print_json(answers[0] if epsilons is None else answers)

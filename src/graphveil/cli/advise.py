@@ -40,30 +40,16 @@ def advise(
     unit: options.Unit,
     source: AdviseGraph,
     sizes: Sizes,
-    epsilons: Annotated[
-        str, Option(metavar="NUMBERS", help="Epsilons with commas between them: 0.5,1,2.")
-    ] = "0.5,1,2,4,8",
+    epsilons: Annotated[str, Option(metavar="NUMBERS", help="With commas between them.")] = "0.5,1,2,4,8",
     delta: Annotated[float | None, Option(help="Delta; default: a power of ten below 1/(10 nodes).")] = None,
-    method: Annotated[
-        list[str] | None, Option(help="Try this one; default: the flagship and its best rivals. Repeatable.")
-    ] = None,
-    homophily: Annotated[
-        float, Option(help="Assumed: how much edges prefer their own class. 0: as in a random graph; 1: always.")
-    ] = 0.5,
-    mean_degree: Annotated[
-        float | None, Option(help="Assumed: edges of a node, where they are private; default 10. Never counted.")
-    ] = None,
-    largest_class: Annotated[
-        float | None, Option(help="Assumed: share of the largest class, where labels are private; default: equal.")
-    ] = None,
-    spread: Annotated[
-        float | None, Option(help="Assumed: spread of private features in a class; small is easy. Default 0.66.")
-    ] = None,
+    method: Annotated[list[str] | None, Option(help="Default: the flagship and its best rivals. Repeatable.")] = None,
+    homophily: Annotated[float, Option(help="Assumed: 0, edges at random, to 1, all within classes.")] = 0.5,
+    mean_degree: Annotated[float | None, Option(help="Assumed edges of a node; default 10. Never counted.")] = None,
+    largest_class: Annotated[float | None, Option(help="Assumed share of the largest class; default: equal.")] = None,
+    spread: Annotated[float | None, Option(help="Assumed spread of features in a class; default 0.66.")] = None,
     limit: Annotated[int, Option(help="Nodes of a stand-in at most; more take longer.")] = 2000,
     seeds: Annotated[int, Option(help="Stand-ins that every figure is the mean of.")] = 2,
-    metric: Annotated[
-        str, Option(help="What is compared: accuracy, auc or balanced_accuracy; auto looks at the classes.")
-    ] = "auto",
+    metric: Annotated[str, Option(help="accuracy, auc, balanced_accuracy or auto, chosen by the classes.")] = "auto",
     plot: Annotated[Path | None, Option(help="Also draw it: a file that ends in .svg.")] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -73,6 +59,7 @@ def advise(
     Methods are tried on made-up graphs that have the public parts of yours, or the sizes you state. What is made up is
     printed, and what weaker edges would change. A table of private edges is not opened: others get the same advice.
     """
+    from graphveil.report import advice_picture
     from graphveil.runtime.folders import write_file
 
     if plot is not None and plot.suffix != ".svg":
@@ -94,8 +81,6 @@ def advise(
         quiet=quiet,
     )
     if plot is not None:
-        from graphveil.report import advice_picture
-
         write_file(plot, advice_picture(found).encode())
     following = _next(found, source)
     if as_json:

@@ -6,8 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from typer import Option
+from typer import Exit, Option
 
 import graphveil as gv
 from graphveil.cli import options
@@ -25,7 +24,7 @@ app = options.App()
 @options.grouped
 def check(
     source: CheckGraph,
-    unit: Annotated[str, Option(help="Who is to be protected: edge, node, features or label.")] = "edge",
+    unit: Annotated[str, Option(help="What is to be protected: edge, node, features or label.")] = "edge",
     like: Annotated[Path | None, Option(help="Release that is to predict for these tables.")] = None,
     own: options.OwnMethods = None,
     as_json: options.AsJson = False,
@@ -38,22 +37,14 @@ def check(
         raise gv.InvalidInput("give your tables: --edges and --nodes, or --nodes alone")
     import_methods(own)
     schema = None if like is None else gv.load(like).schema
-    found = gv.check(
-        source.edges,
-        source.nodes,
-        unit=unit,
-        undirected=not source.directed,
-        clean=source.clean,
-        schema=schema,
-        **source.columns(),
-    )
+    found = gv.check(source.edges, source.nodes, unit=unit, schema=schema, **source.tables())
     following = _next(source, unit, like, found)
     if as_json:
         print_json({**found.describe(), "next": following})
     else:
         echo(f"{found}\nnext: {following}")
     if not found.ready:
-        raise typer.Exit(2)
+        raise Exit(2)
 
 
 def _next(source: CheckGraph, unit: str, like: Path | None, found: Findings) -> str:

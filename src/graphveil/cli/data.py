@@ -17,9 +17,7 @@ app = options.App(no_args_is_help=True, help="Data on disk: pack a graph that me
 @app.command("get")
 def data_get(
     dataset: Annotated[str, Argument(help="Name of a dataset; `graphveil datasets` lists them.")],
-    into: Annotated[
-        Path | None, Option(help="Root of the raw files; default: GRAPHVEIL_DATA, else a folder of the cache.")
-    ] = None,
+    into: Annotated[Path | None, Option(help="Root of raw files; default: GRAPHVEIL_DATA, else a cache.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Download a public dataset by PyTorch Geometric's own classes. The only command that uses a network.
@@ -34,8 +32,7 @@ def data_get(
     elif found is None:
         echo(f"{dataset} is made on the spot and needs no files; use it by its name")
     else:
-        named = "" if into is None else f"; use it with GRAPHVEIL_DATA={into}"
-        echo(f"{dataset}: {found}{named}")
+        echo(f"{dataset}: {found}" + ("" if into is None else f"; use it with GRAPHVEIL_DATA={into}"))
 
 
 @app.command("pack")

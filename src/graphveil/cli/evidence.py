@@ -7,21 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Argument, Context, Option
+from typer import Argument, Context, Exit, Option
 
 import graphveil as gv
 from graphveil.cli import options
 from graphveil.cli.graphs import EvidenceGraph, graph_of
-from graphveil.cli.hyperparameters import (
-    HYPER,
-    MethodCommand,
-    build_method,
-    converted,
-    import_methods,
-    is_folder,
-    is_method,
-)
+from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method, converted, import_methods, is_release
 from graphveil.cli.output import echo, print_json, print_table
 
 if TYPE_CHECKING:
@@ -66,9 +57,7 @@ def verify(
 @options.grouped
 def audit(
     context: Context,
-    subject: Annotated[
-        str, Argument(metavar="SUBJECT", help="Name of a method, or a release folder, whose card gets the result.")
-    ],
+    subject: Annotated[str, Argument(metavar="SUBJECT", help="A method, or a release folder, which gets the result.")],
     *,
     budget: options.Budget,
     unit: Annotated[str | None, Option(help="What is protected: edge, node, features or label.")] = None,
@@ -78,9 +67,7 @@ def audit(
     confidence: Annotated[float, Option(help="Confidence of the lower bound.")] = 0.99,
     seed: Annotated[int, Option(help="Seed of the audit.")] = 0,
     source: EvidenceGraph,
-    folder: Annotated[
-        Path | None, Option(help="Keep finished runs here, as private as the graph, to resume an audit.")
-    ] = None,
+    folder: Annotated[Path | None, Option(help="Keep runs here, private as the graph, to resume.")] = None,
     workers: options.Jobs,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -90,14 +77,12 @@ def audit(
     A pilot finds the pair of neighbouring graphs that is easiest to tell apart; fresh runs then give the bound. A
     release is audited with its own settings, on a stand-in made of the public parts of its graph and split.
     """
-    named = is_method(subject)
-    if not named and not is_folder(subject):
-        raise gv.InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
-    if not named and context.obj:
+    folder_given = is_release(subject)
+    if folder_given and context.obj:
         raise gv.InvalidInput(f"no option {next(iter(context.obj))}: a release is audited with its own settings")
     graph = graph_of(source, quiet=quiet)
     found = gv.audit(
-        build_method(context, subject) if named else Path(subject),
+        Path(subject) if folder_given else build_method(context, subject),
         graph,
         **vars(budget),
         unit=unit,
@@ -112,9 +97,9 @@ def audit(
     if as_json:
         print_json(found.describe())
     else:
-        echo(str(found) if named else gv.load(subject).card())
+        echo(gv.load(subject).card() if folder_given else str(found))
     if found.verdict == "refuted":
-        raise typer.Exit(3)
+        raise Exit(3)
 
 
 @app.command(cls=MethodCommand, epilog=HYPER)
@@ -128,9 +113,7 @@ def attack(
     unit: options.Unit = "edge",
     reading: options.Reading = "sound",
     sample: Annotated[int | None, Option(help="How many targets are drawn, for attacks that draw them.")] = None,
-    settings: Annotated[
-        list[str] | None, Option("--set", help="A setting of the attacker: --set distance=cosine. Repeatable.")
-    ] = None,
+    settings: Annotated[list[str] | None, Option("--set", help="--set distance=cosine, say. Repeatable.")] = None,
     seed: Annotated[int, Option(help="Fixes the model, its noise and the attacker's draws.")] = 0,
     source: EvidenceGraph,
     workers: options.Jobs,
@@ -141,14 +124,14 @@ def attack(
 
     The results are statistics of the private graph, for the data holder alone. For a bound use `graphveil audit`.
     """
-    from graphveil import checks, errors, vocabulary
+    from graphveil import checks, vocabulary
     from graphveil.auditing.game import Target
 
     drawn = [] if sample is None else [f"sample={sample}"]
     attacker, target_unit = _attacker(name, [*drawn, *(settings or [])]), checks.parse(vocabulary.Unit, unit, "unit")
     if target_unit not in attacker.units:
         known = ", ".join(sorted(attacker.units))
-        raise errors.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
+        raise gv.Unsupported(f"{attacker.name()} attacks models that protect: {known}; got {unit!r}")
     made, charged = build_method(context, method), checks.parse(vocabulary.Reading, reading, "reading")
     graph, compute = graph_of(source, in_parts=workers.in_parts, quiet=quiet), workers.compute(quiet)
     target = Target(graph, made, target_unit, **vars(budget), reading=charged, seed=seed, compute=compute)
@@ -167,18 +150,15 @@ def attack(
 
 def _attacker(name: str, given: list[str]) -> Inference:
     """The attack on trained models called `name`, with settings KEY=VALUE."""
-    from graphveil import errors
     from graphveil.auditing.game import ATTACKS, Inference
 
     known = {key: item for key, item in ATTACKS.ours().items() if issubclass(item, Inference)}
     if name.lower() not in known:
-        raise errors.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
+        raise gv.InvalidInput(f"unknown attack {name!r} on trained models; use one of: {', '.join(sorted(known))}")
     kind, settings = known[name.lower()], dict(word.partition("=")[::2] for word in given)
     defaults = {item.name: item.default for item in fields(kind)}
     if unknown := [key for key in settings if key not in defaults]:
-        raise errors.InvalidInput(
-            f"{name} has no setting {unknown[0]!r}; its settings: {', '.join(defaults) or 'none'}"
-        )
+        raise gv.InvalidInput(f"{name} has no setting {unknown[0]!r}; its settings: {', '.join(defaults) or 'none'}")
     made: Inference = kind(**{key: converted(text, type(defaults[key]), f"--{key}") for key, text in settings.items()})
     return made
 

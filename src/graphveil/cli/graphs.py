@@ -27,12 +27,8 @@ class GraphOptions:
     dataset: Annotated[str | None, Argument(metavar="DATASET", help="Name of a dataset, or give your own graph.")] = (
         None
     )
-    edges: Annotated[
-        Path | None, Option(help="Your own graph: edge table, .csv or .parquet; with Ray also many: 'parts/*.parquet'.")
-    ] = None
-    nodes: Annotated[
-        Path | None, Option(help="Its node table: id, label, features, maybe split; 'parts/*.parquet' too.")
-    ] = None
+    edges: Annotated[Path | None, Option(help="Your edge table, .csv or .parquet; or 'parts/*.parquet'.")] = None
+    nodes: Annotated[Path | None, Option(help="Your node table: id, label, features, maybe split.")] = None
     packed: Annotated[Path | None, Option(help="Your own graph: folder written by `graphveil data pack`.")] = None
     public_edges: Annotated[Path | None, Option(help="Edge table of a public graph: not protected.")] = None
     public_nodes: Annotated[Path | None, Option(help="Node table of the public graph; labels may be missing.")] = None
@@ -42,10 +38,7 @@ class GraphOptions:
     target: Annotated[str | None, Option(help="Column of the edge table with the targets; default: target.")] = None
     weight: Annotated[str | None, Option(help="Column of edge weights: 0 is no edge, others need --clean.")] = None
     drop: Annotated[list[str] | None, Option(help="Column of the node table that is no feature. Repeatable.")] = None
-    encode: Annotated[
-        str | None,
-        Option(help="auto: categories, truth values, dates and blanks become numbers (public features only)."),
-    ] = None
+    encode: Annotated[str | None, Option(help="auto: text, dates and blanks of public features become numbers.")] = None
     categories: Annotated[
         Path | None, Option(help='JSON file that declares columns: {"branch": ["Basel", "Bern"], "opened": "date?"}.')
     ] = None
@@ -64,9 +57,7 @@ class GraphOptions:
     split_reads_labels: Annotated[
         bool, Option("--split-reads-labels", help="You state that labels were read to make your graph's own split.")
     ] = False
-    every_id_present: Annotated[
-        bool, Option("--every-id-present", help="You state that no id is blank: then its degrees may be counted.")
-    ] = False
+    every_id_present: Annotated[bool, Option("--every-id-present", help="You state that no id is blank.")] = False
     population_degrees: Annotated[
         str | None,
         Option(
@@ -76,14 +67,11 @@ class GraphOptions:
         ),
     ] = None
 
-    def columns(self) -> dict[str, Any]:
-        """The roles and encodings of columns, as arguments of `Graph.from_edges`."""
-        return {**self.names(), "encode": self.encode, "categories": self.categories}
-
-    def names(self) -> dict[str, Any]:
-        """The same for tables whose encoding is known."""
-        ends = {"source": self.source, "target": self.target, "weight": self.weight}
-        return {"id": self.id, "label": self.label, "drop": tuple(self.drop or ()), "encoding": self.encoding, **ends}
+    def tables(self, *left_out: str) -> dict[str, Any]:
+        """How the tables are read, as arguments of `Graph.from_edges` other than those left out."""
+        names = ("id", "label", "source", "target", "weight", "encode", "categories", "encoding", "clean")
+        given = {name: getattr(self, name) for name in names if name not in left_out}
+        return {**given, "drop": tuple(self.drop or ()), "undirected": not self.directed}
 
     def typed(self) -> list[str]:
         """The given options as words of a command line."""
@@ -96,9 +84,10 @@ class GraphOptions:
         return words
 
     @property
-    def reads_tables(self) -> bool:
-        """Whether an option describes columns of tables."""
-        return self.encoding != "utf-8" or any(value for key, value in self.columns().items() if key != "encoding")
+    def describes_tables(self) -> bool:
+        """Whether an option describes tables."""
+        given = {**self.tables(), "undirected": self.directed, "encoding": self.encoding != "utf-8"}
+        return any(given.values())
 
     @property
     def names_private(self) -> bool:
@@ -141,9 +130,9 @@ def advised_graph(given: GraphOptions, edges_are_private: bool, quiet: bool = Fa
     if given.nodes is None or not edges_are_private or given.dataset is not None or given.packed is not None:
         return graph_of(given, quiet=quiet)
     if given.edges is not None and not given.edges.is_file():
-        raise gv.InvalidInput(f"there is no file {given.edges}; correct --edges, or leave it out")
+        raise InvalidInput(f"there is no file {given.edges}; correct --edges, or leave it out")
     name = (given.edges or given.nodes).stem
-    graph = gv.Graph.from_edges(None, given.nodes, undirected=not given.directed, name=name, **given.columns())
+    graph = gv.Graph.from_edges(None, given.nodes, name=name, **given.tables("clean"))
     return _stated(graph if graph.split != "none" else drawn(graph, given.split or "random", given.split_seed), given)
 
 
@@ -168,49 +157,36 @@ def private_graph(
     if len(named) != 1:
         wanted = "name one dataset, or give your own graph with --edges and --nodes, or with --packed"
         several = f"; {' and '.join(named)} are {len(named)} graphs" if named else ""
-        alone = (
-            "--nodes needs --edges, a table with the columns source and target: " if given.nodes and not named else ""
-        )
-        raise gv.InvalidInput(f"{alone}{wanted}{several}")
+        alone = given.nodes is not None and not named
+        needs = "--nodes needs --edges, a table with the columns source and target: " if alone else ""
+        raise InvalidInput(f"{needs}{wanted}{several}")
     if given.dataset is not None:
         if given.dataset.lower() not in gv.datasets.names() and Path(given.dataset).exists():
-            raise gv.InvalidInput(
+            raise InvalidInput(
                 f"{given.dataset} is a file or a folder, not the name of a dataset: give your own graph with --edges "
                 "and --nodes, or a packed one with --packed"
             )
         return gv.datasets.load(given.dataset, split=split or "random", seed=given.split_seed)
     graph = _own_graph(given, schema, in_parts, quiet)
     unlabelled = labels_are_public and bool((graph.y < 0).all())
-    if graph.split != "none" or split in (None, "none") or unlabelled:
+    if split is None or split == "none" or graph.split != "none" or unlabelled:
         return graph
     return drawn(graph, split, given.split_seed)
-
-
-def _name(edges: Path) -> str:
-    """What a graph is called: the table of its edges or, if they come in parts, their folder."""
-    return edges.stem if "*" not in edges.name else edges.absolute().parent.name
 
 
 def _own_graph(given: GraphOptions, schema: Schema | None, in_parts: bool, quiet: bool) -> Graph:
     """The user's packed graph, or the one of both tables; edges in many files stay there on a cluster."""
     if given.packed is not None:
-        if given.nodes is not None or given.directed or given.clean or given.reads_tables:
-            raise gv.InvalidInput(
+        if given.nodes is not None or given.describes_tables:
+            raise InvalidInput(
                 "--nodes, --directed, --clean and options of columns are for tables; a packed graph is ready as it is"
             )
         return gv.open_packed(given.packed, quiet=quiet)
     if given.edges is None or given.nodes is None:
-        raise gv.InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
-    graph = gv.Graph.from_edges(
-        given.edges,
-        given.nodes,
-        undirected=not given.directed,
-        clean=given.clean,
-        name=_name(given.edges),
-        schema=schema,
-        in_parts=in_parts and "*" in given.edges.name,
-        **given.columns(),
-    )
+        raise InvalidInput("--edges needs --nodes, a table with the columns id, label and the features")
+    parts = "*" in given.edges.name
+    name, in_parts = given.edges.absolute().parent.name if parts else given.edges.stem, in_parts and parts
+    graph = gv.Graph.from_edges(given.edges, given.nodes, name=name, schema=schema, in_parts=in_parts, **given.tables())
     if given.clean and graph.edge_parts is None:
         echo(f"--clean dropped {graph.cleaned or 'nothing'}", err=True)
     return graph
@@ -234,21 +210,14 @@ def public_graph(given: GraphOptions, schema: Schema | None, classes: int) -> Gr
 
     edges, nodes = given.public_edges, given.public_nodes
     if edges is None or nodes is None:
-        raise gv.InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
+        raise InvalidInput("--public-edges and --public-nodes go together: the two tables of one graph")
     table = read_table(nodes, "public nodes", encoding=given.encoding, dates=schema is not None)
     if schema is None and not classes:
-        # options.Without classes to compare them with, labels are of no use.
+        # Without classes to compare them with, labels are of no use.
         table = {key: column for key, column in table.items() if key not in (given.label or "label", "split")}
-    return gv.Graph.from_edges(
-        edges,
-        table,
-        undirected=not given.directed,
-        clean=given.clean,
-        name=edges.stem,
-        schema=schema,
-        classes=range(classes) if schema is None else None,
-        **given.names(),
-    )
+    named = range(classes) if schema is None else None
+    how = given.tables("encode", "categories")
+    return gv.Graph.from_edges(edges, table, name=edges.stem, schema=schema, classes=named, **how)
 
 
 def _stated(graph: Graph, given: GraphOptions) -> Graph:
@@ -259,11 +228,9 @@ def _stated(graph: Graph, given: GraphOptions) -> Graph:
         if graph.split != "given":
             raise InvalidInput("--split-reads-labels is about the split column of your own graph, and it has none")
         graph = graph.with_split(graph.train, graph.val, graph.test, graph.split, reads_labels=True)
-    if given.every_id_present:
-        graph = graph.with_every_id_present()
-    if given.population_degrees is None:
-        return graph
-    return graph.with_degrees(_degrees(given.population_degrees, graph))
+    graph = graph.with_every_id_present() if given.every_id_present else graph
+    degrees = given.population_degrees
+    return graph if degrees is None else graph.with_degrees(_degrees(degrees, graph))
 
 
 def _degrees(given: str, graph: Graph) -> int | list[int]:

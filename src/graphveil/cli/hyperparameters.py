@@ -12,6 +12,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+import graphveil as gv
 from graphveil.cli.options import OnceCommand
 from graphveil.errors import InvalidInput
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
     from graphveil.methods.method import Method
 
+FLAGSHIP = (
+    "Without METHOD the flagship of the unit is taken: hearsay (noisy counts of neighbours' classes) for edge, whisper "
+    "(noisy gradients over neighbours outside the training set) for node, probe (noisy class sums, then randomised "
+    "response of labels) for features and label. "
+)
 HYPER = (
     "Hyper-parameters are flags too: --hops 2 --learning-rate 0.1. `graphveil methods METHOD` lists them. A method of "
     "your own is package.module:Class, in place of METHOD or as --method; it is imported from what is installed, from "
@@ -39,9 +45,9 @@ class MethodCommand(OnceCommand):
         subject, named = self.params[0], ctx.obj.pop("--method", None)
         if named is not None:
             import_method(named)
-            if subject.name != "subject" or not args or not is_folder(args[0]):
+            if subject.name != "subject" or not args or not _is_folder(args[0]):
                 args.insert(subject.name == "name", named)  # `attack` has the name of the attack first
-        elif not subject.required and (not args or args[0].startswith("-") or _is_dataset(args[0])):
+        elif not subject.required and (not args or args[0].startswith("-") or args[0] in gv.datasets.names()):
             args = ["", *args]
         return super().parse_args(ctx, args)
 
@@ -62,27 +68,23 @@ def _split(args: list[str], options: Mapping[str, bool]) -> tuple[list[str], dic
     return rest, flags
 
 
-def is_folder(word: str) -> bool:
-    """Whether a word is the path of a folder, such as a release's."""
-    from graphveil.runtime.folders import settled
-
-    return settled(Path(word)).is_dir()
-
-
-def _is_dataset(word: str) -> bool:
-    from graphveil.data import datasets
-
-    return word in datasets.names()
-
-
-def is_method(word: str) -> bool:
-    """Whether a word is the name of a method, ours or registered, or a reference to a class."""
+def is_release(subject: str) -> bool:
+    """Whether a subject is a release folder, and not the name of a method, ours or registered, or a reference."""
     from graphveil import plugins
     from graphveil.methods.method import METHODS
 
-    if word.lower() in METHODS.modules or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", word):
-        return True
-    return any(one.name == word.lower() for one in plugins.registered(METHODS.group))
+    known = {*METHODS.modules, *(one.name for one in plugins.registered(METHODS.group))}
+    if subject.lower() in known or re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", subject):
+        return False
+    if not _is_folder(subject):
+        raise InvalidInput(f"{subject!r} is neither a release folder nor a method; `graphveil methods` lists those")
+    return True
+
+
+def _is_folder(word: str) -> bool:
+    from graphveil.runtime.folders import settled
+
+    return settled(Path(word)).is_dir()
 
 
 def import_method(name: str) -> type[Method]:

@@ -42,9 +42,7 @@ def extend(
             "4th, 8th, ... period), all, new, none."
         ),
     ] = "doubling",
-    ask: Annotated[
-        Path | None, Option(help="Instead of --refresh: text file with the ids of nodes asked about, one a line.")
-    ] = None,
+    ask: Annotated[Path | None, Option(help="Instead of --refresh: text file with ids of nodes, one a line.")] = None,
     spending: options.SpendingOptions,
     keep_ids: options.KeepIds = False,
     out: Annotated[Path | None, Option(help="Folder for the release of this period.")] = None,
@@ -62,15 +60,15 @@ def extend(
     loaded = gv.load(release)
     require_release(out, force, spending.ledger, journal=journal)
     if ask is not None and refresh != "doubling":
-        raise gv.InvalidInput("give --refresh or --ask")
+        raise InvalidInput("give --refresh or --ask")
     with accountable() as so_far:
         graph = private_graph(source, source.split or "random", loaded.schema, labels_are_public=True, quiet=quiet)
         if keep_ids and graph.ids is None:
-            raise gv.InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
+            raise InvalidInput("--keep-ids is for a graph from tables; this one has no ids but its rows")
         require_space(out, graph)
         rows = refresh if ask is None else _asked(ask, graph)
         with Stopwatch() as watch:
-            means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
+            means = spending.arguments(gv.Compute(quiet=quiet))
             made = gv.extend(loaded, graph, journal=journal, refresh=rows, **means)
         so_far.spend(made.certificate)
         made = made.with_ids() if keep_ids else made
@@ -103,7 +101,7 @@ def infer(
     threshold: options.Threshold = None,
     out: Annotated[
         Path | None,
-        Option(help="CSV file for id, label and probabilities; ids that start like a formula (=1) get a leading '."),
+        Option(help="CSV file for id, label and probabilities; an id like a formula (=1) gets a leading '."),
     ] = None,
     own: options.OwnMethods = None,
     as_json: options.AsJson = False,
@@ -129,11 +127,8 @@ def infer(
         cost = loaded.prediction_cost
         if spends:
             if graph is None:
-                raise gv.InvalidInput(
-                    "--epsilon and --noise spend budget on a graph: name a dataset or give --edges or --packed"
-                )
-            means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
-            loaded = gv.infer(loaded, graph, **vars(budget), **means)
+                raise InvalidInput("--epsilon and --noise are for a graph: name a dataset or give --edges or --packed")
+            loaded = gv.infer(loaded, graph, **vars(budget), **spending.arguments(gv.Compute(quiet=quiet)))
             so_far.spend(loaded.certificate)
             cost = _spent(loaded, graph)
             found = loaded.predictions()
@@ -147,8 +142,7 @@ def infer(
         numbers = [loaded.classes.index(label) for label in found.labels]
         print_json({"cost": cost, "certificate": certificate, "predictions": numbers, "nodes": found.rows()})
     else:
-        echo(loaded.card())
-        echo(f"{len(found)} predictions; cost: {cost}")
+        echo(f"{loaded.card()}\n{len(found)} predictions; cost: {cost}")
         echo(f"written to {out}" if out else f"first ten: {', '.join(found.labels[:10])}; --out FILE writes all")
 
 
@@ -156,12 +150,10 @@ def _subject(loaded: Release, source: GraphOptions, spends: bool, quiet: bool) -
     """Whose nodes get predictions: a graph, a node table alone, or nobody but those of the training."""
     if source.names_public:
         if spends or source.names_private:
-            raise gv.InvalidInput(
-                "a public graph is labelled alone and for free: give --public-edges and --public-nodes"
-            )
+            raise InvalidInput("a public graph is labelled alone and for free: give --public-edges and --public-nodes")
         return public_graph(source, loaded.schema, 0)
     if loaded.method.reads.public_nodes and (source.edges is not None or source.packed is not None):
-        raise gv.InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
+        raise InvalidInput("this release labels public nodes: give --public-edges and --public-nodes")
     if source.nodes is not None and source.edges is None and not spends:
         return node_table(source, loaded.schema)
     if not source.names_private:

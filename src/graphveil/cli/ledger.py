@@ -24,10 +24,7 @@ def ledger_open(
     epsilon: Annotated[float, Option(help="Budget for all releases together.")],
     delta: Annotated[float, Option(help="Delta of the budget.")],
     source: LedgerGraph,
-    like: Annotated[
-        Path | None,
-        Option(help="Release by whose names `infer` will read the tables, which need no labels then."),
-    ] = None,
+    like: Annotated[Path | None, Option(help="Release that is to predict on this graph, without labels.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Give a dataset its budget, once."""

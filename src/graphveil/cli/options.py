@@ -34,24 +34,18 @@ def completed(known: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 _METHOD, _UNIT = completed(known_methods), completed(lambda: ["edge", "node", "features", "label"])
-_LISTED = "Name of a method; `graphveil methods` lists them."
-FlagshipName = Annotated[
-    str, Argument(metavar="METHOD", help=f"{_LISTED} Default: the flagship of the unit.", autocompletion=_METHOD)
+MethodName = Annotated[
+    str, Argument(metavar="METHOD", help="Name of a method; `graphveil methods` lists them.", autocompletion=_METHOD)
 ]
-MethodName = Annotated[str, Argument(metavar="METHOD", help=_LISTED, autocompletion=_METHOD)]
 ReleaseFolder = Annotated[Path, Argument(help="Folder, as written by `train --out` or `release-graph --out`.")]
 Directed = Annotated[bool, Option("--directed", help="Edges have a direction.")]
 Unit = Annotated[str, Option(help="What is protected: edge, node, features or label.", autocompletion=_UNIT)]
 Reading = Annotated[str, Option(help="Whose proof is charged: sound or published.")]
-Threshold = Annotated[
-    str | None, Option(metavar="CLASS=CHANCE", help="Predict this class from this probability on: fraud=0.2.")
-]
+Threshold = Annotated[str | None, Option(metavar="CLASS=CHANCE", help="Predict a class from this chance on.")]
 KeepIds = Annotated[bool, Option("--keep-ids", help="Keep the ids in the release: everybody who gets it sees them.")]
 Force = Annotated[bool, Option("--force", help="Replace the release that is in the folder.")]
 AsJson = Annotated[bool, Option("--json", help="Print data as JSON.")]
-OwnMethods = Annotated[
-    list[str] | None, Option("--method", metavar="PACKAGE.MODULE:CLASS", help="Import your own method. Repeatable.")
-]
+OwnMethods = Annotated[list[str] | None, Option("--method", metavar="PACKAGE.MODULE:CLASS", help="Import your own.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress bars.")]
 
 
@@ -138,10 +132,10 @@ class SpendingOptions:
     secure: Annotated[bool, Option("--secure", help="With --seed: keep the noise cryptographic.")] = False
     ledger: Annotated[Path | None, Option(help="Ledger file that counts this spending.")] = None
 
-    def arguments(self, counted: bool = True) -> dict[str, Any]:
-        """As arguments of the library; counted: whether this process, of several, enters the run in the ledger."""
-        book = gv.Ledger(self.ledger) if self.ledger is not None and counted else None
-        return {"seed": self.seed, "secure": self.secure or None, "ledger": book}
+    def arguments(self, compute: gv.Compute) -> dict[str, Any]:
+        """As arguments of the library, with its means; of several processes the first enters the run in the ledger."""
+        book = gv.Ledger(self.ledger) if self.ledger is not None and compute.workers.first else None
+        return {"seed": self.seed, "secure": self.secure or None, "ledger": book, "compute": compute}
 
 
 @dataclass(frozen=True)

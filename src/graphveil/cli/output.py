@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from graphveil.errors import InvalidInput
 
 if TYPE_CHECKING:
     from graphveil.data.graph import Graph
@@ -47,6 +48,8 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from graphveil.checks import escaped
+
     if not rows:
         echo("nothing yet")
         return
@@ -54,15 +57,10 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     for column in rows[0]:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # Text: brackets in what errors say are no markup.
-        table.add_row(*[Text("" if value is None else _cell(value)) for value in row.values()])
+        cells = [one if isinstance(one, list | tuple) else [] if one is None else [one] for one in row.values()]
+        # Text: brackets in messages are no markup.
+        table.add_row(*[Text(escaped(", ".join(map(str, cell)))) for cell in cells])
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _cell(value: Any) -> str:
-    from graphveil.checks import escaped
-
-    return escaped(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def require_release(
@@ -76,7 +74,6 @@ def require_release(
 
     replaceable: refuses a folder that holds anything but a release, which has been paid for and needs --force.
     """
-    from graphveil.errors import InvalidInput
     from graphveil.release import release
     from graphveil.runtime.folders import require_apart, require_room
 
@@ -104,16 +101,3 @@ def require_space(out: Path | None, graph: Graph) -> None:
 
     if out is not None:
         require_room(out, _BYTES * (graph.num_nodes * graph.num_classes + _WIDTH * graph.num_features))
-
-
-@contextmanager
-def resumable(out: Path) -> Iterator[None]:
-    """Work that keeps each record in `out` when it is made; an interrupt prints how to resume."""
-    from graphveil.runtime.folders import require_folder
-
-    require_folder(out, out)
-    try:
-        yield
-    except KeyboardInterrupt:
-        echo(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
-        raise typer.Exit(130) from None

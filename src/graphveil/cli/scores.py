@@ -55,8 +55,8 @@ def in_one_line(scores: dict[str, Any]) -> str:
 
 def print_classes(names: Sequence[str], scores: dict[str, Any]) -> None:
     """Print a table of the classes, the rarest first, and the confusion matrix where it fits."""
-    columns = {"F1": "f1", "AUC": "auc", "average precision": "average_precision"}
-    columns = {"precision": "precision", "recall": "recall"} | columns
+    columns = {"precision": "precision", "recall": "recall", "F1": "f1", "AUC": "auc"}
+    columns["average precision"] = "average_precision"
     rows = [
         {"class": name, **{words: _digits(one[key]) for words, key in columns.items()}, "nodes": one["nodes"]}
         for name, one in sorted(zip(names, scores["classes"], strict=True), key=lambda pair: pair[1]["nodes"])

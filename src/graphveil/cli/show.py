@@ -25,30 +25,27 @@ def methods(
     as_json: options.AsJson = False,
 ) -> None:
     """List the methods, or the hyper-parameters of one and what they mean."""
-    if name:
-        _show(import_method(name), as_json)
-        return
-    found = _all_methods()
+    found = {name: import_method(name)} if name else _all_methods()
     rows = [_row(key, kind) for key, kind in found.items()]
     if as_json:
-        print_json(rows)
-        return
-    lines = []
-    for row, kind in zip(rows, found.values(), strict=True):
-        about = f"DOES NOT LOAD: {kind}" if isinstance(kind, GraphveilError) else kind.subtitle or row["about"]
-        origin = f" [from {row['from']}]" if "from" in row else ""
-        lines.append({"method": row["name"], "protects": row["units"], "about": f"{about}{origin}"})
-    print_table(lines)
+        print_json(rows[0] if name else rows)
+    elif name:
+        _print_method(import_method(name), rows[0])
+    else:
+        print_table([_line(row, kind) for row, kind in zip(rows, found.values(), strict=True)])
 
 
-def _show(kind: type[Method], as_json: bool) -> None:
+def _line(row: dict[str, Any], kind: type[Method] | GraphveilError) -> dict[str, Any]:
+    """A method in the list for people."""
+    about = f"DOES NOT LOAD: {kind}" if isinstance(kind, GraphveilError) else kind.subtitle or row["about"]
+    origin = f" [from {row['from']}]" if "from" in row else ""
+    return {"method": row["name"], "protects": row["units"], "about": f"{about}{origin}"}
+
+
+def _print_method(kind: type[Method], row: dict[str, Any]) -> None:
     """Print one method and its hyper-parameters."""
     from graphveil.methods.settings import settings
 
-    row = _row(kind.name(), kind)
-    if as_json:
-        print_json(row)
-        return
     echo(f"{kind.title()}\n{row['about']}\nprotects: {', '.join(row['units'])}")
     echo(f"from: {row['from']}, not part of graphveil\n" if "from" in row else "")
     lines = []

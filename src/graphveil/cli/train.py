@@ -12,7 +12,7 @@ from typer import Context, Option
 import graphveil as gv
 from graphveil.cli import options
 from graphveil.cli.graphs import EdgesGraph, GraphOptions, graph_of
-from graphveil.cli.hyperparameters import HYPER, MethodCommand, build_method
+from graphveil.cli.hyperparameters import FLAGSHIP, HYPER, MethodCommand, build_method
 from graphveil.cli.output import echo, json_text, print_json, require_release, require_space
 from graphveil.cli.scores import print_release
 from graphveil.errors import InvalidInput
@@ -24,28 +24,24 @@ if TYPE_CHECKING:
 app = options.App()
 
 
-@app.command(cls=MethodCommand, epilog=HYPER)
+@app.command(cls=MethodCommand, epilog=FLAGSHIP + HYPER)
 @options.grouped
 def train(
     context: Context,
-    method: options.FlagshipName = "",
+    method: options.MethodName = "",
     *,
     unit: options.Unit,
     budget: options.Budget,
     reading: options.Reading = "sound",
     source: GraphOptions,
     spending: options.SpendingOptions,
-    journal: Annotated[
-        Path | None, Option(help="For a graph that will grow (see `extend`): new folder, as private as the edges.")
-    ] = None,
+    journal: Annotated[Path | None, Option(help="New private folder, for a graph that will grow (`extend`).")] = None,
     threshold: options.Threshold = None,
     keep_ids: options.KeepIds = False,
     out: Annotated[Path | None, Option(help="Folder for the release.")] = None,
     force: options.Force = False,
     record: Annotated[Path | None, Option(help="File for the run's JSON record (scores included).")] = None,
-    summary: Annotated[
-        Path | None, Option(help="File for a page of the run (scores included): not into the release's folder.")
-    ] = None,
+    summary: Annotated[Path | None, Option(help="File for a page of the run, scores included.")] = None,
     workers: options.Resources,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -61,7 +57,7 @@ def train(
 
     made, chosen = build_method(context, method, unit), options.parse_threshold(threshold)
     if keep_ids and not made.reads.stored:
-        raise gv.InvalidInput(f"{made.name()} needs no --keep-ids: its predictions read the node table, with its ids")
+        raise InvalidInput(f"{made.name()} needs no --keep-ids: its predictions read the node table, with its ids")
     with accountable() as so_far:
         with joined() as processes:
             first, compute = processes.first, workers.compute(quiet or not processes.first)
@@ -73,7 +69,7 @@ def train(
                 require_space(out, graph)
                 if not as_json:
                     _print_beforehand(made, budget, graph)
-            means = {**spending.arguments(counted=first), "compute": replace(compute, workers=processes)}
+            means = spending.arguments(replace(compute, workers=processes))
             with Stopwatch() as watch:
                 release = gv.train(graph, made, unit=unit, reading=reading, journal=journal, **vars(budget), **means)
         if not first:
@@ -148,7 +144,7 @@ def release_graph(
     with accountable() as so_far:
         graph = graph_of(source, quiet=quiet)
         require_space(out, graph)
-        means = {**spending.arguments(), "compute": gv.Compute(quiet=quiet)}
+        means = spending.arguments(gv.Compute(quiet=quiet))
         released = gv.release_graph(graph, made, unit=unit, reading=reading, **vars(budget), **means)
         so_far.spend(released.certificate)
         so_far.keep(partial(released.save, format=kind), out)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ from typer import Argument, Option
 
 from graphveil.cli import options
 from graphveil.cli.hyperparameters import import_methods
-from graphveil.cli.output import echo, print_json, print_rows, require_files, resumable
+from graphveil.cli.output import echo, print_json, print_rows, require_files
 
 app = options.App(no_args_is_help=True, help="Experiments: run a spec (resumable), show its table.")
 
@@ -20,6 +22,19 @@ RecordFolder = Annotated[Path, Option("--out", help="Folder of the records; what
 KeptFiles = Annotated[
     list[Path], Argument(metavar="RESULTS...", help="Files written by `bench run --results`.", dir_okay=False)
 ]
+
+
+@contextmanager
+def resumable(out: Path) -> Iterator[None]:
+    """Work that keeps each record in `out` when it is made; an interrupt prints how to resume."""
+    from graphveil.runtime.folders import require_folder
+
+    require_folder(out, out)
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(f"stopped; what is finished is kept in {out}: the same command goes on from there", err=True)
+        raise typer.Exit(130) from None
 
 
 @app.command("run")

@@ -106,3 +106,8 @@ def test_arcs_beyond_what_was_stated_are_refused() -> None:
         replace(graph, adj=small().adj)
     with pytest.raises(InvalidInput, match="int64"):
         replace(graph, degrees=np.zeros(40))
+    exact = out_degrees(small().random_split())
+    short = exact - (np.arange(40) == exact.argmax())
+    assert np.array_equal(small().random_split().with_degrees(exact).degrees, exact)
+    with pytest.raises(InvalidInput, match=f"id {exact.argmax()} points to more training ids than the"):
+        small().random_split().with_degrees(short)

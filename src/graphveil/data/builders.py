@@ -1,10 +1,10 @@
-"""The fields of a graph from what other libraries and tables hold: PyG, scipy, networkx, edge and node tables."""
+"""Graphs, of a class that is given, from PyG, scipy, networkx and tables; the doors are classmethods of `Graph`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,29 +37,11 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from graphveil.data.encoding import Declared
+    from graphveil.data.graph import Graph
     from graphveil.data.tables import Table
 
 
-class GraphFields(TypedDict):
-    """What `Graph` is made of; it checks them."""
-
-    x: Tensor
-    adj: Csr
-    y: Tensor
-    num_classes: int
-    undirected: bool
-    train: Tensor
-    val: Tensor
-    test: Tensor
-    name: str
-    split: str
-    lineage: GraphOrigin | None
-    schema: Schema | None
-    ids: Any
-    cleaned: str
-
-
-def from_pyg(data: Data, undirected: bool | None, clean: bool, name: str) -> GraphFields:
+def from_pyg(cls: type[Graph], data: Data, undirected: bool | None, clean: bool, name: str) -> Graph:
     """Of a PyG `Data`."""
     for part in ("x", "edge_index", "y"):
         if not isinstance(getattr(data, part, None), Tensor):
@@ -74,7 +56,7 @@ def from_pyg(data: Data, undirected: bool | None, clean: bool, name: str) -> Gra
     stored = {role: getattr(data, f"{role}_mask", None) for role in ROLES}
     masks = {role: role_mask(mask, role) for role, mask in stored.items() if mask is not None}
     text = getattr(data, PYG_ATTRIBUTE, None)
-    return _fields(x, adj, y, known, name, masks, lineage=None if text is None else from_text(text))
+    return _assembled(cls, x, adj, y, known, name, masks, lineage=None if text is None else from_text(text))
 
 
 def _pyg_arcs(edge_index: Tensor, x: Tensor, undirected: bool | None, clean: bool) -> tuple[Csr, bool]:
@@ -98,14 +80,18 @@ def _arcs_either_way(arcs: Arcs, undirected: bool | None, clean: bool) -> tuple[
     return arcs.to_csr(undirected=known, clean=clean), known
 
 
-def from_scipy(adjacency: Any, x: Any, y: Any, undirected: bool | None, clean: bool, name: str) -> GraphFields:
+def from_scipy(
+    cls: type[Graph], adjacency: Any, x: Any, y: Any, undirected: bool | None, clean: bool, name: str
+) -> Graph:
     """Of a sparse matrix with features and labels."""
     features = real_features(x.toarray() if sp.issparse(x) else x)
     adj, known = _arcs_either_way(matrix_arcs(adjacency, len(features), clean), undirected, clean)
-    return _fields(features, adj, class_ids(y), known, name)
+    return _assembled(cls, features, adj, class_ids(y), known, name)
 
 
-def from_networkx(g: networkx.Graph, features: str, label: str, split: str, clean: bool, name: str) -> GraphFields:
+def from_networkx(
+    cls: type[Graph], g: networkx.Graph, features: str, label: str, split: str, clean: bool, name: str
+) -> Graph:
     """Of a networkx graph whose nodes have attributes."""
     require_networkx(g)
     from graphveil.data.columns import class_names, classes_of, masks_of
@@ -123,10 +109,11 @@ def from_networkx(g: networkx.Graph, features: str, label: str, split: str, clea
     y, masks, x = classes_of(labels, "node"), masks_of(roles, "node"), node_features(g, features)
     columns = (FeatureColumn(features, size=x.shape[1]),) if x.shape[1] else ()
     schema = Schema(tuple(map(str, class_names(labels))), columns, label=label)
-    return _fields(x, adj, y, undirected, name, masks, schema=schema)
+    return _assembled(cls, x, adj, y, undirected, name, masks, schema=schema)
 
 
 def from_edges(
+    cls: type[Graph],
     edges: str | Path | NDArray[Any] | Table | Any | None,
     nodes: str | Path | NDArray[Any] | Table | Any,
     *,
@@ -146,7 +133,7 @@ def from_edges(
     classes: Sequence[int] | Sequence[str] | None,
     schema: Schema | None,
     in_parts: bool,
-) -> GraphFields:
+) -> Graph:
     """Of an edge table and a node table: see `Graph.from_edges`."""
     from graphveil.data.columns import class_names, classes_of, kept_columns, masks_of, no_column, node_ids, read_edges
     from graphveil.data.encoding import feature_columns
@@ -183,8 +170,8 @@ def from_edges(
     names = tuple(map(str, given if given is not None else class_names(table[label])))
     masks = masks_of(table[split], "nodes row") if split in table else None
     lineage = _edges_lineage(Path(edges), in_parts) if isinstance(edges, str | Path) else None
-    return _fields(
-        x, adj, y, undirected, name, masks, lineage, Schema(names, columns, id, label), ids=ids, cleaned=cleaned
+    return _assembled(
+        cls, x, adj, y, undirected, name, masks, lineage, Schema(names, columns, id, label), ids=ids, cleaned=cleaned
     )
 
 
@@ -216,7 +203,8 @@ def _edges_lineage(edges: Path, in_parts: bool) -> GraphOrigin | None:
     return origins[0]
 
 
-def _fields(
+def _assembled(
+    cls: type[Graph],
     x: Tensor,
     adj: Csr,
     y: Tensor,
@@ -225,25 +213,12 @@ def _fields(
     masks: Mapping[str, Tensor] | None = None,
     lineage: GraphOrigin | None = None,
     schema: Schema | None = None,
-    ids: Any = None,
-    cleaned: str = "",
-) -> GraphFields:
+    **names: Any,
+) -> Graph:
     """With empty masks where none are known; without a schema, the labels show how many classes there are."""
     given = masks or {}
     train, val, test = (given.get(role, torch.zeros(len(x), dtype=torch.bool, device=x.device)) for role in ROLES)
-    return {
-        "x": x,
-        "adj": with_origin(adj, lineage),
-        "y": y,
-        "num_classes": count_classes(y) if schema is None else len(schema.classes),
-        "undirected": undirected,
-        "train": train,
-        "val": val,
-        "test": test,
-        "name": name,
-        "split": "given" if any(bool(mask.any()) for mask in given.values()) else "none",
-        "lineage": lineage,
-        "schema": schema,
-        "ids": ids,
-        "cleaned": cleaned,
-    }
+    split = "given" if any(bool(mask.any()) for mask in given.values()) else "none"
+    classes, arcs = count_classes(y) if schema is None else len(schema.classes), with_origin(adj, lineage)
+    parts = (x, arcs, y, classes, undirected, train, val, test, name, split)
+    return cls(*parts, lineage=lineage, schema=schema, **names)

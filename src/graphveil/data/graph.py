@@ -86,7 +86,7 @@ class Graph:
 
         `undirected=None` asks whether every arc's opposite is there; edge weights and other attributes are not read.
         """
-        return cls(**builders.from_pyg(data, undirected, clean, name))
+        return builders.from_pyg(cls, data, undirected, clean, name)
 
     @classmethod
     def from_scipy(
@@ -103,7 +103,7 @@ class Graph:
 
         x: [n, d], dense or sparse; y: int [n]; `undirected=None` asks whether A is symmetric.
         """
-        return cls(**builders.from_scipy(adjacency, x, y, undirected, clean, name))
+        return builders.from_scipy(cls, adjacency, x, y, undirected, clean, name)
 
     @classmethod
     def from_networkx(
@@ -120,7 +120,7 @@ class Graph:
 
         Ids follow the order of `g.nodes`; labels are ints or strings, mapped to sorted class ids.
         """
-        return cls(**builders.from_networkx(g, features, label, split, clean, name))
+        return builders.from_networkx(cls, g, features, label, split, clean, name)
 
     @classmethod
     def from_edges(
@@ -163,7 +163,8 @@ class Graph:
         for the workers of an engine to count (docs/large-graphs.md); `graph.edge_parts` lists them, `graph.adj` has no
         arcs.
         """
-        fields = builders.from_edges(
+        return builders.from_edges(
+            cls,
             edges,
             nodes,
             undirected=undirected,
@@ -183,7 +184,6 @@ class Graph:
             schema=schema,
             in_parts=in_parts,
         )
-        return cls(**fields)
 
     def to_pyg(self) -> Data:
         """As a PyG `Data` with x, edge_index, y and the three masks, and the lineage of a graph that has one."""

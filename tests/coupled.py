@@ -28,9 +28,8 @@ def every_small_sketch(share: int, shares: int) -> Iterator[Sketch]:
         for code in range(2 ** len(above)):
             if nodes == 5 and code % shares != share:
                 continue
-            links = np.zeros(nodes * nodes, dtype=bool)
-            links[above] = (code >> np.arange(len(above))) & 1
-            links = links.reshape(nodes, nodes)
+            links = np.zeros((nodes, nodes), dtype=bool)
+            links.flat[above] = (code >> np.arange(len(above))) & 1
             yield dressed(links | links.T, undirected=True, seed=code)
 
 

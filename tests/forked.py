@@ -23,7 +23,7 @@ def start(work: Callable[[], Any]) -> tuple[int, int]:
     if child == 0:
         os.close(reading)
         try:
-            answer = (True, work())
+            answer: tuple[bool | None, Any] = (True, work())
         except PermissionError as error:
             answer = (None, str(error))
         except BaseException:

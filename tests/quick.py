@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -76,7 +76,7 @@ class Choice:
 
     def affordable(self, tests: Iterable[str], seconds: Mapping[str, float]) -> list[str]:
         """Node ids, the nearest first and then whole files, the cheapest first, as many as the time is enough for."""
-        files = Counter[str]()
+        files: defaultdict[str, float] = defaultdict(float)
         for test in tests:
             files[_file(test)] += seconds.get(test, 0.0) if seconds.get(test, 0.0) < LONG else 0.0
         ordered = sorted(

@@ -244,7 +244,7 @@ class TestFiles:
         made = rebuild_mechanism({"kind": "Mine", "std": 2.0, "clip": 1.0})
         assert type(made).__module__ == "their_law"
         inside = {"kind": "PoissonCurve", "base": {"kind": "MineCurve", "mu": 1.0}, "rate": 0.5}
-        assert rebuild_curve(inside).base.kind() == "MineCurve"
+        assert rebuild_curve(inside).base.kind() == "MineCurve"  # type: ignore[attr-defined]
         # Ours stay ours, whatever else is registered.
         assert type(rebuild_mechanism({"kind": "Gaussian", "std": 2.0, "clip": 1.0})) is Gaussian
 

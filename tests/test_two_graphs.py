@@ -216,7 +216,7 @@ class TestBringingYourOwn:
         assert bool(whole.random_split().with_public(beside(two)).val.any())
         y = whole.y.clone()
         y[:7] = -1
-        graph = Graph(whole.x, whole.adj, y, 4, True, *[torch.zeros_like(whole.train)] * 3, "mine", "none")
+        graph = Graph(whole.x, whole.adj, y, 4, True, *[torch.zeros_like(whole.train)] * 3, "mine", "none")  # type: ignore[call-arg]
         assert bool(graph.with_public(beside(two)).train.all())
 
     def test_the_budget_is_that_of_the_private_graph(self, two: Graph) -> None:

@@ -70,7 +70,7 @@ class Insertion:
         mixture = step.claim.base if isinstance(step.claim, RenyiCurve) else step.claim
         assert isinstance(mixture, RevealedMixture)
         times = tuple(float(j) for j in range(1, len(mixture.weights)))
-        return cls(act.inner.std / 2, times, mixture.weights[1:], step.times, size, False)
+        return cls(act.inner.std / 2, times, mixture.weights[1:], step.times, size, False)  # type: ignore[attr-defined]
 
     def observed(self, present: bool, runs: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """First coordinate and squared length of the rest, each [runs, steps]."""

@@ -51,9 +51,9 @@ from graphveil.data.graph import Graph, induced
 from graphveil.data.splits import Split
 from graphveil.methods.method import Method
 from graphveil.runtime.engine import Local, one_thread
+from graphveil.runtime.folders import write_whole
 from graphveil.vocabulary import Reading, Unit
 from graphveil_lab import kept_files
-from graphveil_lab.bench.runner import write_whole
 
 NAME = "node-attacks"
 EPSILONS = (math.inf, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -122,7 +122,7 @@ def table_target(graph: Graph, cell: Cell) -> Target:
         "dpsgd": gv.methods.DpSgd,
         "heterpoisson": gv.methods.HeterPoisson,
     }
-    return Target(graph, known[cell.row](), Unit.NODE, epsilon=cell.epsilon, seed=cell.seed, compute=QUIET)
+    return Target(graph, known[cell.row](), Unit.NODE, epsilon=cell.epsilon, seed=cell.seed)
 
 
 def figure_target(graph: Graph, cell: Cell) -> Target:
@@ -135,12 +135,12 @@ def figure_target(graph: Graph, cell: Cell) -> Target:
         )
     if cell.row in ("privgnn, default", "census"):
         kind = gv.methods.PrivGnn if cell.row.startswith("privgnn") else gv.methods.Census
-        return Target(graph, kind(scale=scale), Unit.NODE, epsilon=4.0, delta=DELTA, seed=cell.seed, compute=QUIET)
+        return Target(graph, kind(scale=scale), Unit.NODE, epsilon=4.0, delta=DELTA, seed=cell.seed)
     teacher = "sage" if cell.row == TEACHERS else "votes"
     method = gv.methods.PrivGnn(scale=scale, teacher=teacher, **STUDENT)
     noise = 0.0 if cell.row.endswith("no noise") else 1.0
     reading = Reading.SOUND if cell.row.endswith("no noise") else Reading.PUBLISHED
-    return Target(graph, method, Unit.NODE, noise=noise, delta=DELTA, reading=reading, seed=cell.seed, compute=QUIET)
+    return Target(graph, method, Unit.NODE, noise=noise, delta=DELTA, reading=reading, seed=cell.seed)
 
 
 def drawn_alike(dataset: str, seed: int) -> tuple[Graph, Graph]:
@@ -170,14 +170,14 @@ def measure(folder: Path, cell: Cell) -> dict[str, Any]:
     began = time.monotonic()
     found: dict[str, dict[str, float]] = {}
     if cell.part == "table4":
-        graph = gv.datasets.load(cell.dataset).random_split(0.25, 0.0, 0.75, seed=cell.seed, compute=QUIET)
+        graph = gv.datasets.load(cell.dataset).random_split(0.25, 0.0, 0.75, seed=cell.seed)
         target, lead = table_target(graph, cell), Gmia()
         runs: list[tuple[NodeInference, list[NodeInference]]] = [(lead, [Lira()] if cell.lira else [])]
     elif cell.part == "control":
         first, second = drawn_alike(cell.dataset, cell.seed)
         target, runs = figure_target(first, cell), [(PrivateNodes(), [])]
     else:
-        graph = gv.datasets.load(cell.dataset, split="two_graphs", seed=cell.seed, compute=QUIET)
+        graph = gv.datasets.load(cell.dataset, split="two_graphs", seed=cell.seed)
         target = figure_target(graph, cell)
         runs = [(PrivateNodes(), [])] + ([(AskedNodes(), [])] if cell.row.startswith("privgnn") else [])
     for attack, more in runs:

@@ -166,7 +166,7 @@ def methods_of(unit: str) -> list[gv.Method]:
     }[unit]
 
 
-def contenders(method: gv.Method) -> dict[str, gv.Method]:
+def contenders(method: Any) -> dict[str, gv.Method]:
     """The method with each network that can stand in it, built-in ones first; own ones are as wide."""
     own: dict[str, type[nn.Module]] = {"own gat": Gat, "own sage, attention": SageAttention, "own mixer": Mixer}
     whole = {**own, "own gat": GatRows, "own sage, attention": SageRows}

@@ -110,11 +110,11 @@ class SideBySide(nn.Module):
     def _normal(self, layer: int, x: Tensor, which: slice) -> Tensor:
         """Batch normalisation over nodes, as PyTorch's with its usual settings."""
         if not self.training:
-            centre, variance = self.running[layer][:, which]
+            centre, variance = self.running[layer][:, which]  # type: ignore[index]
             return (x - centre) / (variance + 1e-5).sqrt()
         centre, variance = x.mean(1, keepdim=True), x.var(1, keepdim=True, unbiased=False)
         seen = torch.stack([centre, variance * x.shape[1] / max(x.shape[1] - 1, 1)]).detach()
-        self.running[layer] = 0.9 * self.running[layer] + 0.1 * seen
+        self.running[layer] = 0.9 * self.running[layer] + 0.1 * seen  # type: ignore[index]
         return (x - centre) / (variance + 1e-5).sqrt()
 
 
@@ -403,7 +403,7 @@ def again(run: dict[str, Any]) -> dict[str, Any]:
     """A kept run, made anew."""
     with TemporaryDirectory() as folder:
         said = (run[name] for name in ("dataset", "networks", "seed", "queries"))
-        return measure(Path(folder), *said, "1/1", DEVICE)
+        return measure(Path(folder), *said, "1/1", DEVICE)  # type: ignore[call-arg]
 
 
 def main() -> None:

@@ -31,8 +31,8 @@ from graphveil.methods.public_graph import pate, privgnn
 from graphveil.nn.inductive import inductive
 from graphveil.nn.teachers import Known, SageTeachers
 from graphveil.runtime.engine import Local, one_thread
+from graphveil.runtime.folders import write_whole
 from graphveil_lab import kept_files
-from graphveil_lab.bench.runner import write_whole
 
 LAMBDAS = (0.1, 0.2, 0.4, 0.8, 1.0)
 DELTA = 1e-4

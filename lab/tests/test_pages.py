@@ -110,12 +110,12 @@ def test_a_table_is_filled_from_results_and_stays_as_it_is(tmp_path: Path) -> No
     rows = [{**row, **known, "method": "gap"}, {**other, "method": "mlp"}, {**row, **known, "method": "gapless"}]
     write(tmp_path / "some.json", rows)
     page = "above\n<!-- lab/results/some.json: gap + mlp -->\nold\n<!-- /results -->\nbelow\n"
-    made = method_tables.filled(page, tmp_path)
-    assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  | failed |" in made
-    assert "gapless" not in made
-    assert "old" not in made
-    assert made.startswith("above\n")
-    assert method_tables.filled(made, tmp_path) == made
+    filled = method_tables.filled(page, tmp_path)
+    assert "| a | gap | 50.0 ± 2.8 |  |\n| a | mlp |  | failed |" in filled
+    assert "gapless" not in filled
+    assert "old" not in filled
+    assert filled.startswith("above\n")
+    assert method_tables.filled(filled, tmp_path) == filled
     absent = page.replace("some", "absent")
     assert method_tables.filled(absent, tmp_path) == absent
 

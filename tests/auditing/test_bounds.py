@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom, nct
 
 from fuzz import auditor
@@ -190,7 +191,7 @@ def test_one_run_without_delta_is_a_binomial_test() -> None:
 def test_one_run_recursion_bounds_every_law_of_correct_guesses() -> None:
     """Independent guesses about Gaussian canaries are mu-GDP: the recursion must not call their tail too lucky."""
     for mu in (0.3, 1.0, 2.5):
-        law = binom(40, float(bounds.ndtr(mu / 2)))
+        law = binom(40, float(ndtr(mu / 2)))
         for correct in range(20, 41):
             tail = float(law.sf(correct - 1))
             assert not bounds._too_lucky(correct, 40, 40, tail, mu)
@@ -264,7 +265,7 @@ def test_a_fixed_threshold_shares_between_two_rates() -> None:
     low, high = beta.ppf(0.005, 60, 41), beta.ppf(0.995, 21, 80)
     wanted = max(math.log((low - DELTA) / high), math.log((1 - DELTA - high) / (1 - low)))
     assert bounds.clopper_pearson(scores, DELTA, 0.99, threshold=0.5) == pytest.approx(wanted, rel=1e-9)
-    mu = float(bounds.ndtri(low) - bounds.ndtri(high))
+    mu = float(ndtri(low) - ndtri(high))
     assert bounds.gaussian_test(scores, DELTA, 0.99, threshold=0.5) == pytest.approx(
         bounds.gaussian_epsilon(mu, DELTA), rel=1e-9
     )

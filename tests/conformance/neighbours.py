@@ -340,7 +340,7 @@ def answers_move(step: Step, act: FlippedEdges | TopPairs, query: Query, here: S
     if first != second:
         return math.inf
     starts = row_starts(asked[0].adj.num_nodes, act.undirected)
-    changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))
+    changed = np.setxor1d(*(codes(each.adj, starts, act.undirected) for each in asked))  # type: ignore[call-overload]
     return len(changed) / next(moved for moved in (1, 2) if step.claim == act.curve(moved))
 
 

@@ -60,7 +60,7 @@ PAIRS = [(method, adjacency) for method in SPECIMENS for adjacency in adjacencie
 
 def always_on(method: Method, adjacency: Adjacency) -> bool:
     """The first specimen of a kind meets directed and undirected graphs, every other one of the two in turn."""
-    place = plugins.methods()[method.name()].specimens().index(method) if method not in OWN else 2
+    place = METHODS.ours()[method.name()].specimens().index(method) if method not in OWN else 2
     directions = [each for each in (True, False) if not refusal(method, Adjacency.of(adjacency.unit, each))]
     return place == 0 or adjacency.undirected == directions[place % len(directions)]
 
@@ -75,7 +75,7 @@ CASES = [
     for number, (method, adjacency) in enumerate(PAIRS)
     if not refusal(method, adjacency)
 ]
-SERVING = [case for case in CASES if type(case.values[0]).serve is not Method.serve]
+SERVING = [case for case in CASES if type(case.values[0]).serve is not Method.serve]  # type: ignore[attr-defined]
 Work = Callable[[Session], State]
 """What a method does with a session: its fit, or `serving`."""
 
@@ -89,7 +89,7 @@ def sketched(adjacency: Adjacency, seed: int = 0) -> tuple[Sketch, Public, Seale
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules of `OWN` are registered as an installed distribution's would be, so that loading finds them."""
-    known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]
+    known = [one.network.name for one in OWN if isinstance(one.network, gv.OwnNetwork)]  # type: ignore[attr-defined]
     entries = [plugins.Registered(name.partition(":")[2], name, "tests 0") for name in known]
     before = plugins.registered
     monkeypatch.setattr(plugins, "registered", lambda group: entries if group == NETWORKS else before(group))

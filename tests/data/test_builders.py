@@ -103,7 +103,7 @@ def test_parquet_round_trip(tmp_path: Path) -> None:
     upper = graph.adj.edge_index()
     upper = upper[:, upper[0] < upper[1]]
     labels = [int(label) if i else None for i, label in enumerate(graph.y)]
-    columns = {"id": list(range(graph.num_nodes)), "label": labels}
+    columns: dict[str, Any] = {"id": list(range(graph.num_nodes)), "label": labels}
     columns |= {f"f{k}": graph.x[:, k].tolist() for k in range(graph.num_features)}
     pq.write_table(pa.table(columns), tmp_path / "nodes.parquet")
     pq.write_table(pa.table({"a": upper[0].tolist(), "b": upper[1].tolist()}), tmp_path / "edges.parquet")

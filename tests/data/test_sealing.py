@@ -126,7 +126,7 @@ def test_they_are_made_once_for_a_public_view(graph: Graph) -> None:
 def test_what_is_kept_of_outsiders_is_not_found_by_a_graph_of_other_arcs() -> None:
     """Under NODE no public part tells the two apart: x, y and arcs are all private."""
     graph = gv.datasets.load("social", split="random", seed=0)
-    fewer = graph.with_arcs(Csr.from_edge_index(*graph.adj.edge_index().numpy()[:, :0], graph.num_nodes))
+    fewer = graph.with_arcs(Csr.from_edge_index(*graph.adj.edge_index().numpy()[:, :0], graph.num_nodes))  # type: ignore[call-arg]
     torch.manual_seed(0)
     kept = []
     for each in (graph, fewer, graph):

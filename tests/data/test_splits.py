@@ -61,9 +61,9 @@ def test_splits_say_whether_they_looked_at_labels() -> None:
     assert not graph.per_class_split(5, 10, 20).random_split().split_reads_labels
     assert graph.split_public(30, 10, 10, balanced=True).split_reads_labels
     assert not graph.split_public(30, 10, 10).split_reads_labels
-    masks = (graph.random_split().train, *torch.zeros(2, 60, dtype=torch.bool))
-    assert not graph.with_split(*masks, "mine").split_reads_labels
-    assert graph.with_split(*masks, "mine", reads_labels=True).split_reads_labels
+    train, rest = graph.random_split().train, torch.zeros(60, dtype=torch.bool)
+    assert not graph.with_split(train, rest, rest, "mine").split_reads_labels
+    assert graph.with_split(train, rest, rest, "mine", reads_labels=True).split_reads_labels
 
 
 def test_blank_ids_may_be_in_a_split_column(tmp_path: Path) -> None:

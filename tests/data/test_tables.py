@@ -306,7 +306,7 @@ def test_arrays_that_are_no_columns(column: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         read_table({"a": column}, "nodes")
     with pytest.raises(InvalidInput, match="column names must be text, got 0"):
-        read_table({0: column}, "nodes")
+        read_table({0: column}, "nodes")  # type: ignore[dict-item]
 
 
 def test_long_values_are_cut_in_errors(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def made(
     arcs = pairs if directed else np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
     chosen = [np.isin(np.arange(n), np.asarray(list(part), np.int64)) for part in (val, test)]
     learning = ~chosen[0] & ~chosen[1] if train is None else np.isin(np.arange(n), list(train))
-    return Graph(
+    return Graph(  # type: ignore[call-arg]
         features,
         Csr.from_edge_index(arcs[:, 0], arcs[:, 1], n),
         torch.as_tensor(labels, dtype=torch.int64),
@@ -318,26 +318,26 @@ def ending(case: Case) -> Ending:
     broken = [name for name, part in release.state.items() if part.is_floating_point() and not part.isfinite().all()]
     if not broken:
         return Ending("released", f"{len(predicted)} predictions")
-    told = any("not finite" in str(one.message) for one in said)
-    return Ending("warned" if told else "silent", f"not finite: {', '.join(broken)}")
+    warned = any("not finite" in str(one.message) for one in said)
+    return Ending("warned" if warned else "silent", f"not finite: {', '.join(broken)}")
 
 
 @contextmanager
 def _reached() -> Iterator[list[bool]]:
     """Filled as soon as a session begins, before which the budget is spent."""
     found: list[bool] = []
-    before = run.Session
+    before = run.Session  # type: ignore[attr-defined]
 
     class Watched(before):  # type: ignore[misc,valid-type]
         def __init__(self, *given: Any, **named: Any) -> None:
             found.append(True)
             super().__init__(*given, **named)
 
-    run.Session = Watched  # type: ignore[misc]
+    run.Session = Watched  # type: ignore[attr-defined]
     try:
         yield found
     finally:
-        run.Session = before  # type: ignore[misc]
+        run.Session = before  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def extend_for_ever(place: Path, graph: Graph, pipe: int, seed: int) -> None:
         os.write(pipe, b"counts\n")
         commit(*given)
 
-    Journal.commit = commit_aloud  # type: ignore[method-assign]  # in this process alone
+    Journal.commit = commit_aloud  # type: ignore[assignment, method-assign]  # in this process alone
     while True:
         rule: Any = draw.choice(["all", "doubling", "new", [draw.randrange(graph.num_nodes) for _ in range(9)]])
         made = gv.extend(gv.load(place / "release"), some(graph, draw), journal=place / "journal", refresh=rule, seed=1)

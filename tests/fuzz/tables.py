@@ -393,11 +393,11 @@ def pyg_case(rng: np.random.Generator, _: Path) -> str:
         return "refused"
     if expected is None:
         raise Disagrees(f"{form.__name__}: a graph where there is none")
-    x, y, pairs = expected
-    same_arcs(graph, pairs, graph.undirected)
-    same_features(graph, np.asarray(x, dtype=np.float64).tolist())
-    if graph.y.tolist() != y:
-        raise Disagrees(f"{form.__name__}: the labels differ: {graph.y.tolist()} for {y}")
+    rows, classes, linked = expected
+    same_arcs(graph, linked, graph.undirected)
+    same_features(graph, np.asarray(rows, dtype=np.float64).tolist())
+    if graph.y.tolist() != classes:
+        raise Disagrees(f"{form.__name__}: the labels differ: {graph.y.tolist()} for {classes}")
     return "accepted"
 
 

@@ -114,7 +114,7 @@ def test_heterpoisson_table(dataset: str, epsilon: float, published: float, one_
 
     def everything(noise: float) -> Plan:
         step = planned(dataset, Reading.SOUND, noise).steps[0]
-        return plan_of((revealed_curve(GaussianCurve, replace(step.claim, low=step.claim.high)), step.times))
+        return plan_of((revealed_curve(GaussianCurve, replace(step.claim, low=step.claim.high)), step.times))  # type: ignore[attr-defined]
 
     for plan_of_noise, expected in ((authors, published), (at_one, one_arc), (everything, revealed)):
         assert accounting.calibrate(plan_of_noise, epsilon, delta).noise == pytest.approx(expected, rel=5e-3)

@@ -149,7 +149,7 @@ def told(act: Mechanism, query: Query, uses: int | None, used: Sealed, runs: int
     many: Callable[[], torch.Tensor] = (
         (lambda: act.apply(used, query, source))
         if uses is None
-        else (lambda: act.apply_many(used, query, source, cast(int, uses)))
+        else (lambda: act.apply_many(used, query, source, uses))
     )
     return np.array([act.evidence(HERE, THERE, query, many(), uses) for _ in range(runs)])
 

@@ -218,7 +218,7 @@ def test_revealed_terms(overlap: bool) -> None:
     """q delta(1/2 [+ k]) + (1-q) sum_k Bin(k; D, q p) delta(k)."""
     curve = HeterPoissonCurve(2.0, 0.3, 1.0, 1.0, 5, 5, overlap)
     mixed = revealed_curve(SmlCurve, curve)
-    expected = 0.0
+    expected = np.zeros_like(EPSILONS)
     for kept, chance in enumerate(chances(5, 0.3 / 5)):
         for weight, move in ((0.7, kept), (0.3, kept + 0.5 if overlap else 0.5)):
             expected = expected + weight * chance * SmlCurve(move / 2).deltas(EPSILONS)[0]
@@ -230,7 +230,7 @@ def test_acts_claim_every_out_degree_of_their_population() -> None:
     assert act.curve(2) == HeterPoissonCurve(3.0, 0.2, 1.0, 0.5, 0, 49)
     assert replace(act, overlap=True).curve(2) == HeterPoissonCurve(3.0, 0.2, 1.0, 0.5, 0, 49, True)
     assert replace(act, inner=Gaussian(0.0)).curve(2).infinite
-    assert replace(act, inner=Sml(0.0)).curve(2).deltas(np.array([50.0]))[0][0] > 0.3
+    assert replace(act, inner=Sml(0.0)).curve(2).deltas(np.array([50.0]))[0][0] > 0.3  # type: ignore[index]
     loud = replace(act, inner=Sml(6.0)).curve(2)
     assert isinstance(loud, RevealedMixture)
     assert all(isinstance(one, SmlCurve) for one in loud.curves)

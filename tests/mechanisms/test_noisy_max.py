@@ -108,7 +108,7 @@ def test_no_two_points_differ_more_than_two_vertices(
         worst = max(divergence(a, b, epsilon) for a, b in combinations(laws, 2))
         worst = max(worst, max(divergence(b, a, epsilon) for a, b in combinations(laws, 2)))
         assert worst <= most + 1e-12
-        assert divergence(*ends, epsilon) == pytest.approx(most, abs=2 * _ROUNDING)
+        assert divergence(*ends, epsilon) == pytest.approx(most, abs=2 * _ROUNDING)  # type: ignore[call-arg]
 
 
 def test_rare_classes_keep_their_chance() -> None:

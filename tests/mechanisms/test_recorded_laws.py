@@ -327,7 +327,7 @@ def law_of_flipped_edges(act: Mechanism) -> None:
     assert isinstance(claim, PureCurve)
     arcs = np.array([[0, 1], [1, 2], [3, 4]])
     both = np.concatenate([arcs, arcs[:, ::-1]])
-    adj = Csr.from_edge_index(*both.T.copy(), 5)
+    adj = Csr.from_edge_index(*both.T.copy(), 5)  # type: ignore[call-arg]
     for share in (1.0, 0.3):
         source = Recording()
         act.apply(NOTHING, lambda _, share=share: Asked(adj, share), source)
@@ -419,7 +419,7 @@ def law_of_responses(act: Mechanism) -> None:
     draws = (np.arange(answers) + 0.5) / answers
     source = Recording(coins=[torch.arange(answers) < 0], uniform=[draws])
     out = act.apply(NOTHING, lambda _: torch.full((answers,), truth), source)
-    assert alike(source.calls, [Call("coins", (answers, claim.present[0])), Call("uniform", (answers,))])
+    assert alike(source.calls, [Call("coins", (answers, claim.present[0])), Call("uniform", (answers,))])  # type: ignore[attr-defined]
     # All lie: every other answer equally often, the truth never.
     assert torch.bincount(out, minlength=act.categories).tolist() == [12] * (act.categories - 1) + [0]
     honest = act.apply(

@@ -67,7 +67,7 @@ def test_exact_at_the_root_of_directed_trees(seed: int, monkeypatch: pytest.Monk
     nodes, classes = int(rng.integers(2, 7)), int(rng.integers(2, 4))
     arcs = random_tree(rng, nodes)
     own, joint = random_parts(rng, nodes, classes)
-    heard = Csr.from_edge_index(*np.array(arcs).T, nodes)
+    heard = Csr.from_edge_index(*np.array(arcs).T, nodes)  # type: ignore[call-arg]
     found = softmax(propagate(own, heard, joint, joint.sum(axis=1), rounds=nodes), axis=1)
     assert found[0] == pytest.approx(marginals(own, arcs, ratio_of(joint))[0], abs=1e-9)
     # Leaves hear nobody.

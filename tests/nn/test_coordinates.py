@@ -341,8 +341,8 @@ def test_hops_of_many_nodes_are_those_of_the_whole(request: pytest.FixtureReques
     torch.testing.assert_close(scaled_rows(graph.x, scaling)[50:70], x[50:70])
     found = [*by_columns(x, 3, lambda some: smoothed(some, graph.adj, 3))]
     found += by_columns(x, 3, lambda some: hop_means(some, known, graph.adj, 3))
-    for one, other in zip(found, wanted, strict=True):
-        assert torch.allclose(one, other, atol=1e-4)
+    for made, whole in zip(found, wanted, strict=True):
+        assert torch.allclose(made, whole, atol=1e-4)
     mean, back = averaging(graph.adj)
     assert torch.allclose(mean @ (mean @ x) - back * x, twice, atol=1e-5)
 

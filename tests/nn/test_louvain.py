@@ -19,7 +19,7 @@ def modularity(weights: Floats, home: Ids) -> float:
 
 
 def ring_of_cliques(cliques: int, size: int) -> Floats:
-    weights = np.kron(np.eye(cliques), np.ones((size, size)) - np.eye(size))
+    weights: Floats = np.kron(np.eye(cliques), np.ones((size, size)) - np.eye(size))  # type: ignore[assignment]
     for first in range(cliques):
         one, other = first * size, (first + 1) % cliques * size + 1
         weights[one, other] = weights[other, one] = 1.0

@@ -113,8 +113,8 @@ def test_networks_that_cannot_be_used_say_why(make: Any, words: str) -> None:
 def test_on_public_or_released_graphs_rows_may_be_mixed_and_every_node_needs_one() -> None:
     for make in (Gat, Mixer, RowsOnly):
         require_rows(OwnNetwork.of(make), 4, 3)
-    for make in (PooledGcn, SageAttention):
+    for pooling in (PooledGcn, SageAttention):
         with pytest.raises(InvalidInput, match="a row of 3 scores for every node"):
-            require_rows(OwnNetwork.of(make), 4, 3)
+            require_rows(OwnNetwork.of(pooling), 4, 3)
     with pytest.raises(InvalidInput, match="no arcs"):
         require_rows(OwnNetwork.of(Gat), 4, 3, rows_alone=True)

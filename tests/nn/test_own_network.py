@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphveil import plugins
 from graphveil.errors import InvalidInput, Tampered
 from graphveil.methods.described import rebuild_method
 from graphveil.methods.node.ndp import Ndp
@@ -20,7 +20,7 @@ from own_modules import Gat, Mixer, PooledGcn
 def test_name_and_settings_are_all_that_a_file_carries() -> None:
     own = OwnNetwork.of(PooledGcn, hidden=3)
     assert own.describe() == {"kind": "OwnNetwork", "name": "own_modules:PooledGcn", "settings": [["hidden", 3]]}
-    back = rebuild_method(Ndp(network=own).describe()).network
+    back = rebuild_method(Ndp(network=own).describe()).network  # type: ignore[attr-defined]
     assert back == own
     assert back.make is None
     with pytest.raises(InvalidInput, match="give the class"):
@@ -47,7 +47,7 @@ def test_a_file_cannot_say_more(said: dict[str, Any]) -> None:
 
 
 def test_a_file_imports_nothing_that_it_merely_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins.importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
+    monkeypatch.setattr(importlib, "import_module", lambda name: pytest.fail(f"imported {name}"))
     assert registered_network("antigravity:fly") is None
 
 

@@ -278,7 +278,7 @@ class TestAccounting:
     def test_equal_plans_are_read_back_once(
         self, ledger: Ledger, graph: Graph, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        rebuild, texts = ledger_module.rebuild_plan, []
+        rebuild, texts = ledger_module.rebuild_plan, []  # type: ignore[attr-defined]
 
         def counted(described: dict[str, Any]) -> Plan:
             texts.append(json.dumps(described))

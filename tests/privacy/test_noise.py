@@ -128,7 +128,7 @@ class TestContract:
     def test_the_most_noise_that_is_drawn_fits(self, law: str) -> None:
         """The smallest uniforms make the largest draws; up to the refusal none of them wraps round."""
         secure, refused = Secure(), 0
-        secure._stream = Constant(b"\x00")
+        secure._stream = Constant(b"\x00")  # type: ignore[assignment]
         draw = getattr(secure, f"add_{law}")
         sign = np.sign(draw(torch.zeros(10), 1.0, 1.0).numpy())
         assert sign.any()
@@ -259,7 +259,7 @@ class TestGrid:
     def test_uniforms_stay_inside_the_open_interval(self) -> None:
         for word in (b"\x00", b"\xff"):
             secure = Secure()
-            secure._stream = Constant(word)
+            secure._stream = Constant(word)  # type: ignore[assignment]
             uniform = secure.uniform(3)
             assert ((uniform > 0) & (uniform < 1)).all()
             for law in (secure.normal, secure.laplace, secure.gumbel):
@@ -421,7 +421,7 @@ class TestHanded:
         monkeypatch.setattr("os.urandom", lambda count: bytes(range(count)))
         whole, source = (Seeded(5), Seeded(5)) if kind == "seeded" else (Secure(), Secure())
         drawn = [source.uniform(6), source.handed(10), source.uniform(4)]
-        parts = [part if isinstance(part, np.ndarray) else part.uniform(10) for part in drawn]
+        parts = [part if isinstance(part, np.ndarray) else part.uniform(10) for part in drawn]  # type: ignore[attr-defined]
         for part in parts:
             assert np.array_equal(whole.uniform(len(part)), part)
 

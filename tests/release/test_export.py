@@ -173,7 +173,7 @@ def test_a_file_that_would_answer_otherwise_is_not_written(
     def shifted(_: TorchRelease, asked: Tensor) -> torch.export.ExportedProgram:
         other = release.to_torch()
         with torch.no_grad():
-            other.scorer.net.layers[-1].bias[0] += 0.1
+            other.scorer.net.layers[-1].bias[0] += 0.1  # type: ignore[index]
         return traced(other, asked)
 
     monkeypatch.setattr(exporting, "_traced", shifted)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def fails(error: BaseException) -> Callable[..., Any]:
 
 class TestFailedSaves:
     @pytest.fixture
-    def full(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[Path], bool]], None]]:
+    def full(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], bool]], None]:
         """The disk fills up at some paths, after all checks."""
 
         def at(where: Callable[[Path], bool]) -> None:
@@ -154,7 +155,7 @@ class TestFailedSaves:
         class Usage:
             free = 1 << 20
 
-        monkeypatch.setattr(folders.shutil, "disk_usage", lambda _: Usage)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage)
         code, said = ended(*TRAIN, *words, "--out", str(tmp_path / "model"))
         assert code == 2
         assert "1 MB are free" in said

@@ -90,7 +90,7 @@ def test_outsiders_and_public_graphs_are_named_open() -> None:
 class TestCards:
     """The first line, of real releases."""
 
-    def train(self, method: gv.methods.Method, **given: object) -> gv.Release:
+    def train(self, method: gv.Method, **given: object) -> gv.Release:
         how = {"epsilon": 2, "delta": 1e-5, "unit": "edge", **given}
         return gv.train(gv.datasets.load("chain-s"), method, **how)  # type: ignore[arg-type]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -260,7 +261,7 @@ class TestFailure:
         assert beside(place) == ["place"]
 
     def test_no_room(self, new: Release, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(folders.shutil, "disk_usage", lambda _: _Usage(5000))
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: _Usage(5000))
         with pytest.raises(InvalidInput, match=r"1 MB, and 0 MB are free"):
             new.save(folder)
         with pytest.raises(InvalidInput, match="free"):
@@ -275,7 +276,7 @@ class TestFailure:
             raise OSError(code, os.strerror(code))
 
         with monkeypatch.context() as patch:
-            patch.setattr(folders.os, "fsync", fsync)
+            patch.setattr(os, "fsync", fsync)
             with pytest.raises(InvalidInput, match=os.strerror(code)):
                 new.save(folder)
             with pytest.raises(InvalidInput, match=os.strerror(code)):
@@ -292,7 +293,7 @@ class TestFailure:
             flushed.append(Path(os.readlink(f"/proc/self/fd/{file}")).name)
             real(file)
 
-        monkeypatch.setattr(folders.os, "fsync", fsync)
+        monkeypatch.setattr(os, "fsync", fsync)
         new.save(folder)
         assert {*(path.name for path in folder.iterdir()), "new", folder.parent.name} <= set(flushed)
 
@@ -402,7 +403,7 @@ class TestKilled:
 
     def test_a_place_that_is_somebody_elses(self, new: Release, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         folder.with_name(".model.saving").mkdir()
-        monkeypatch.setattr(folders.os, "geteuid", lambda: os.getuid() + 1)
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         with pytest.raises(InvalidInput, match="belongs to somebody else"):
             new.save(folder)
         assert made(folder) == 0

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphveil as gv
@@ -59,7 +60,7 @@ def test_a_plot_shows_what_the_attacker_can_reach(release: gv.Release) -> None:
     import matplotlib.pyplot as plt
 
     for axes in (release.plot(), release.plot(plt.subplots()[1])):
-        xs, ys = axes.lines[0].get_data()
+        xs, ys = map(np.asarray, axes.lines[0].get_data())
         assert (xs[1], ys[1]) == pytest.approx((0.1192, 0.8808), abs=1e-3)
         assert "hearsay" in axes.get_title()
         plt.close(axes.figure)

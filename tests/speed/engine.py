@@ -243,7 +243,7 @@ def main() -> None:
         kind, layers, device, wanted = words.one
         print(json.dumps(one(kind, int(layers), device, wanted)))
         return
-    report = {model: compare(*model.split(), words.device, words.quick) for model in words.models.split(",")}
+    report = {model: compare(*model.split(), words.device, words.quick) for model in words.models.split(",")}  # type: ignore[call-arg]
     print(json.dumps(report, indent=2))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from engine import NODES, Step, seconds, stars
+from engine import NODES, Step, seconds, stars  # type: ignore[import-not-found]  # beside this script
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, elu
 from torch_geometric.nn import GCNConv

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from graphveil.auditing.audit import judge
 from graphveil.cli import app
 from graphveil.data.sealing import Public
 from graphveil.mechanisms.gaussian import Gaussian, GaussianCurve
@@ -134,7 +135,6 @@ def test_an_odd_number_of_runs_is_not_played_again(tmp_path: Path) -> None:
 
 
 def test_an_audit_that_breaks_does_not_cost_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = audits.judge
 
     def fails_at_four(claim: Any, *given: Any) -> Any:
         if claim.epsilon < 5:

@@ -21,8 +21,7 @@ from typing import Any
 import numba
 import pytest
 import torch
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import graphveil as gv
 from graphveil.cli import app
@@ -198,10 +197,10 @@ def test_threads_are_taken_and_given_back(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(runner, "attempt", look)
     before = threads()
     torch.set_num_threads(2)
-    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     try:
         runner.run(make(), out=tmp_path)
-        assert threads() == (2, numba.config.NUMBA_NUM_THREADS)
+        assert threads() == (2, numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     finally:
         torch.set_num_threads(before[0])
         numba.set_num_threads(before[1])

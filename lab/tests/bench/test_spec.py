@@ -48,7 +48,7 @@ def test_reads_what_is_written(tmp_path: Path) -> None:
     made = read(tmp_path, GOOD)
     assert (made.unit, made.readings, made.epsilons) == (Unit.NODE, (Reading.SOUND,), (2.0, math.inf))
     assert [entry.label for entry in made.methods] == ["dpsgd", "floor"]
-    assert [(p.learning_rate, p.clip, p.steps) for p in made.methods[0].points()] == [
+    assert [(p.learning_rate, p.clip, p.steps) for p in made.methods[0].points()] == [  # type: ignore[attr-defined]
         (16.0, 0.1, 3), (16.0, 1.0, 3), (32.0, 0.1, 3), (32.0, 1.0, 3)
     ]  # fmt: skip
     assert [cell.place[1:] for cell in made.cells()] == [

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from graphveil.cli import app
 from graphveil.errors import InvalidInput
+from graphveil_lab.bench.kept import half_width
 from graphveil_lab.report.measured import rows
 from graphveil_lab.report.page import report
-from graphveil_lab.report.records import half_width, read
+from graphveil_lab.report.records import read
 from reported import COURT, NODES, edge_attacks, kept, row, write
 
 REPOSITORY = Path(__file__).parents[3]

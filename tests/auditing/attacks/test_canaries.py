@@ -106,7 +106,7 @@ def test_a_pendant_edge_at_a_hub_refutes_the_published_eclipse() -> None:
     links[0, 1:] = links[1:, 0] = True
     graph = Sketch(links, torch.eye(30), torch.arange(30) % 3, undirected=True).graph()
     method = gv.methods.Eclipse(basis="singular", use="graph", rank=4, hidden=4, epochs=2)
-    pair = next(one for one in ATTACKS.find("canary_edge")().pairs(graph, adjacency, 0) if "pendant" in one.what)
+    pair = next(one for one in ATTACKS.find("canary_edge")().pairs(graph, adjacency, 0) if "pendant" in one.what)  # type: ignore[attr-defined]
     plan = method.plan(pair.worlds(adjacency)[0], adjacency, Reading.PUBLISHED, 1.0)
     claimed = gv.accounting.epsilon(plan, 1e-5)
     scores = Game(pair, method, plan).play(60, 0)

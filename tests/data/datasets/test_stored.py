@@ -219,7 +219,7 @@ def test_an_interrupted_write_leaves_nothing(cache: Path, monkeypatch: pytest.Mo
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stored.np, "savez", interrupt)
+    monkeypatch.setattr(np, "savez", interrupt)
     with pytest.raises(KeyboardInterrupt):
         datasets.load("german")
     assert list(cache.iterdir()) == []

@@ -104,7 +104,7 @@ class _Plain(Session):
 
     def release(self, name: str, query: gv.core.Query, uses: int | None = None) -> torch.Tensor:
         with self._sealed.opened() as sealed:
-            self.sums = query(sealed).clipped_sum(self.plan.step(name).act.clip)
+            self.sums = query(sealed).clipped_sum(self.plan.step(name).act.clip)  # type: ignore[attr-defined]
         return super().release(name, query, uses)
 
 
@@ -202,7 +202,7 @@ def test_a_published_claim_is_chosen_with_noise_though_nothing_is_proven(graph: 
     one = Caribou.specimens()[-1]
     method = Best((one, replace(one, hops=2)))
     certificate = gv.train(graph, method, epsilon=8, delta=1e-5, unit="node", reading="published", seed=0).certificate
-    assert certificate.plan.step("choice").act.std > 0
+    assert certificate.plan.step("choice").act.std > 0  # type: ignore[attr-defined]
     assert 7.9 < certificate.epsilon <= 8
     assert certificate.sound_epsilon == math.inf
 
@@ -212,7 +212,7 @@ def test_a_release_by_a_noisy_choice_is_saved_and_audited(graph: Graph, tmp_path
     release = gv.train(graph, Best((small, replace(small, hidden=3))), epsilon=2, delta=1e-5, unit="node", seed=0)
     folder = release.save(tmp_path / "release")
     winner, _ = release.method.chosen(release.state)
-    assert len(gv.load(folder).state) == (3 if winner.hidden else 2), "nothing of the loser is kept"
+    assert len(gv.load(folder).state) == (3 if winner.hidden else 2), "nothing of the loser is kept"  # type: ignore[attr-defined]
     assert torch.equal(gv.load(folder).predict(graph), release.predict())
     found = gv.audit(folder, graph, runs=20, attack="gradient_canary")
     assert found.verdict == "consistent"

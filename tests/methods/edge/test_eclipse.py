@@ -159,7 +159,7 @@ def test_the_counter_example() -> None:
     """Two hubs with leaves; one leaf loses its edge, and its row of every singular vector is zero."""
     spokes = np.array([(0, leaf) for leaf in range(2, 40)] + [(1, leaf) for leaf in range(40, 70)] + [(0, 1)])
     for edges, gone in ((spokes, False), (spokes[1:], True)):
-        adj = Csr.from_edge_index(*np.concatenate([edges, edges[:, ::-1]]).T.copy(), 70)
+        adj = Csr.from_edge_index(*np.concatenate([edges, edges[:, ::-1]]).T.copy(), 70)  # type: ignore[call-arg]
         rows = np.abs(leading(adj, 2)[1][2])
         assert (rows.max() < 1e-12) == gone
 

@@ -250,7 +250,7 @@ def test_edges_pay(graph: Graph) -> None:
 
 def few_labels() -> Graph:
     """Forty classes and thirty labels of each: a perceptron on 121 noisy columns learns the noise."""
-    model = BlockModel((1.0,) * 40, nodes=2000, features=30, assortative=0.6, telling=0.6)
+    model = BlockModel((1.0,) * 40, nodes=2000, features=30, assortative=0.6, signal=0.6)
     return model.graph("forty").random_split(train=0.6, val=0.1, test=0.3, seed=0)
 
 

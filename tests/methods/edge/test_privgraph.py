@@ -59,7 +59,7 @@ def test_shares_add_up_to_the_budget(method: PrivGraph, undirected: bool, epsilo
 def test_the_paper_splits_into_three_equal_parts() -> None:
     plan = plan_of(PAPER, 0.5)
     assert [step.name for step in plan.steps] == ["start", "move", "extract"]
-    assert [step.claim.epsilon for step in plan.steps] == pytest.approx([2 / 3] * 3, abs=1e-6)
+    assert [step.claim.epsilon for step in plan.steps] == pytest.approx([2 / 3] * 3, abs=1e-6)  # type: ignore[attr-defined]
     assert plan == plan_of(PAPER, 0.5, reading=Reading.SOUND)
     published = plan_of(PAPER, 0.5, reading=Reading.PUBLISHED)
     assert published.steps == plan.steps
@@ -82,7 +82,7 @@ def test_every_small_neighbour_moves_the_counts_by_two_marks(undirected: bool) -
         nodes = len(sketch.y)
         here = sketch if undirected else replace(sketch, links=np.tril(sketch.links), undirected=False)
         u, v = list(combinations(range(nodes), 2))[number % (nodes * (nodes - 1) // 2)]
-        graph = Graph(
+        graph = Graph(  # type: ignore[call-arg]
             here.x, here.adj(), here.y, 2, undirected, *[torch.zeros(nodes, dtype=torch.bool)] * 3, "s", "none"
         )
         public, sealed = graph.seal(adjacency)

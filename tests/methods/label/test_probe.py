@@ -199,7 +199,7 @@ def test_features_of_a_training_node_are_in_the_sums_alone(graph: Graph) -> None
     known = _Known.of(public, Unit.FEATURES)
     frame = Frame.of(known.own, 20)
     rows = Frame.of(known.around[graph.train], 20)(known.around)[graph.train]
-    query = partial(_class_sums, rows=rows, frame=frame, scaling=known.scaling)
+    query = partial(_class_sums, rows=rows, frame=frame, scaling=known.scaling, block=None)
     with sealed.opened():
         whole = query(sealed).clipped_sum(1.0)
     moves = []

@@ -391,7 +391,7 @@ def arcs_of(heard: Csr) -> set[tuple[int, int]]:
 def test_thinned() -> None:
     rng = np.random.default_rng(0)
     links = (rng.random((60, 60)) < 0.4) & ~np.eye(60, dtype=bool)
-    heard = Csr.from_edge_index(*np.nonzero(links.T), 60)
+    heard = Csr.from_edge_index(*np.nonzero(links.T), 60)  # type: ignore[call-arg]
     degrees = np.diff(heard.indptr)
     few = _thinned(heard, 5)
     assert np.array_equal(np.diff(few.indptr), np.minimum(degrees, 5))

@@ -144,7 +144,7 @@ def plan(noise: float, adjacency: Adjacency = NODE, public: Public | None = None
 def crowded(graph: Graph) -> Public:
     """Everybody is linked to everybody."""
     pairs = np.nonzero(1 - np.eye(graph.num_nodes, dtype=int))
-    return replace(graph, adj=Csr.from_edge_index(*pairs, graph.num_nodes)).seal(NODE)[0]
+    return replace(graph, adj=Csr.from_edge_index(*pairs, graph.num_nodes)).seal(NODE)[0]  # type: ignore[call-arg]
 
 
 def test_how_labels_are_told_follows_from_noise_classes_and_links_among_outsiders() -> None:
@@ -240,7 +240,7 @@ def test_outsiders_learn_from_what_they_are_told() -> None:
 
 def test_many_classes_are_not_told_in_votes_that_drown() -> None:
     """Where votes were told at any noise, own features alone were as good: 56 to 57 of a hundred."""
-    model = BlockModel((1,) * 40, nodes=3000, assortative=0.6, telling=0.45)
+    model = BlockModel((1,) * 40, nodes=3000, assortative=0.6, signal=0.45)
     graph = model.graph("forty").random_split(seed=0)
     alone = gv.train(graph, gv.methods.DpSgd(), epsilon=2, delta=1e-5, unit="node", seed=0)
     assert accuracy(graph, 2) > alone.evaluate("test")["accuracy"] + 0.1
@@ -256,7 +256,7 @@ def test_where_nothing_tells_the_largest_class_is_named() -> None:
 
 def test_a_small_class_is_told_from_a_large_one() -> None:
     """Nine of ten nodes have one class: without an entry that is the same in all rows the regression lost to it."""
-    graph = BlockModel((90, 10), assortative=0.4, telling=0.3, kinds=2).graph("unequal").random_split(seed=0)
+    graph = BlockModel((90, 10), assortative=0.4, signal=0.3, kinds=2).graph("unequal").random_split(seed=0)
     assert accuracy(graph, 1) > largest(graph) + 0.01
     assert accuracy(graph, 8) > largest(graph) + 0.03
 

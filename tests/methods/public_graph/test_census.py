@@ -11,7 +11,8 @@ import torch
 import graphveil as gv
 from graphveil.data.graph import Graph
 from graphveil.errors import InvalidInput
-from graphveil.methods.public_graph.census import Census, ClassSums, rows_of
+from graphveil.methods.class_sums import ClassSums
+from graphveil.methods.public_graph.census import Census, rows_of
 
 
 def two_graphs(seed: int = 0) -> Graph:

@@ -46,7 +46,7 @@ def votes(graph: Graph, method: Pate, gone: list[int]) -> Tensor:
     kept = ~torch.isin(torch.from_numpy(links), torch.tensor(gone)).any(dim=0).numpy()
     x, y = graph.x.clone(), graph.y.clone()
     x[gone], y[gone] = 0.0, -1
-    sealed = Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), public)
+    sealed = Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), public)  # type: ignore[call-arg]
     session = Listening(public, sealed, method.plan(public, NODE, Reading.SOUND, 1.0), Seeded(0))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)

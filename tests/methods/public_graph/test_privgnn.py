@@ -56,7 +56,7 @@ def without(graph: Graph, node: int) -> Sealed:
     kept = (links != node).all(axis=0)
     x, y = graph.x.clone(), graph.y.clone()
     x[node], y[node] = 0.0, -1
-    return Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), graph.seal(NODE)[0])
+    return Sealed(x, y, Csr.from_edge_index(*links[:, kept], graph.num_nodes), graph.seal(NODE)[0])  # type: ignore[call-arg]
 
 
 def heard(graph: Graph, method: PrivGnn, noise: float, node: int | None) -> tuple[Tensor, list[Tensor]]:

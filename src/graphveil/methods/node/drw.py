@@ -19,7 +19,7 @@ from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights
 from graphveil.nn.sampling.subgraphs import Subgraphs
 from graphveil.nn.sampling.walks import least_subgraphs, partition
 from graphveil.privacy.session import Session
-from graphveil.runtime.distributed import Workers
+from graphveil.runtime.distributed import ALONE, Workers
 from graphveil.vocabulary import Adjacency, Contributions, Curve, Plan, Query, Reading, State, Step, Unit
 
 
@@ -80,7 +80,7 @@ class Drw(SubgraphMethod):
         return self.descend(session, min(self.batch, _fewest(self, public)), query_of)
 
     def _query(
-        self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: Weights, workers: Workers
+        self, sealed: Sealed, batch: Tensor, block: Subgraphs, weights: Weights, workers: Workers = ALONE
     ) -> Contributions:
         return self.gradients(sealed, block.take(batch.cpu().numpy()), weights, workers)
 

@@ -19,7 +19,7 @@ from graphveil.mechanisms.renyi import RenyiCurve
 from graphveil.methods.node.parts.subgraph_method import SubgraphMethod, Weights, arcs_between
 from graphveil.nn.sampling.bounded import cap_out_arcs, most_occurrences, neighbourhoods, silence_hubs
 from graphveil.privacy.session import Session
-from graphveil.runtime.distributed import Workers
+from graphveil.runtime.distributed import ALONE, Workers
 from graphveil.vocabulary import Adjacency, Contributions, Plan, Query, Reading, State, Step, Unit
 
 
@@ -82,7 +82,7 @@ class Ndp(SubgraphMethod):
 
         return self.descend(session, min(self.batch, int(public.train.sum())), query_of)
 
-    def _query(self, sealed: Sealed, batch: Tensor, weights: Weights, workers: Workers) -> Contributions:
+    def _query(self, sealed: Sealed, batch: Tensor, weights: Weights, workers: Workers = ALONE) -> Contributions:
         arcs = sealed.derived("capped arcs", self._capped)
         centres = sealed.public.train.nonzero().flatten()[batch]
         return self.gradients(sealed, neighbourhoods(arcs, centres.cpu().numpy(), self.layers), weights, workers)

@@ -250,7 +250,7 @@ class Probe(Session):
     releases: int = 0
 
     def __post_init__(self) -> None:
-        self.public, self.plan = self.session.public, self.session.plan
+        self.public, self.plan, self.run = self.session.public, self.session.plan, self.session.run
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         self.releases += uses or 1

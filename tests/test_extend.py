@@ -267,9 +267,9 @@ class TestCertificate:
             with pytest.raises(Tampered, match=r"different (ways|plans)"):
                 _ = replace(there, parents=(stream, one)).guarantees
 
-    def test_files_of_graphs_that_are_released_once_say_nothing_of_periods(self, whole: Graph) -> None:
+    def test_certificates_of_graphs_that_are_released_once_have_no_period(self, whole: Graph) -> None:
         made = gv.train(whole, SMALL, noise=1.0, unit="edge", seed=0).certificate
-        assert "period" not in made.to_json()
+        assert (made.provenance.period, made.provenance.period_token) == (0, "")
         assert "stream" not in made.card()
 
 

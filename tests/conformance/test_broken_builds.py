@@ -224,7 +224,7 @@ class Peeking(Session):
     """Hands on what is asked, and keeps the labels of validation nodes for later."""
 
     def __init__(self, session: Session, seen: list[Tensor]) -> None:
-        self.public, self._whole, self._seen = session.public, session, seen
+        self.public, self.run, self._whole, self._seen = session.public, session.run, session, seen
 
     def release(self, name: str, query: Query, uses: int | None = None) -> Tensor:
         def peek(sealed: Sealed, **given: Any) -> Any:

@@ -105,7 +105,7 @@ def neighbour_counts(indptr: Tensor, indices: Tensor, values: Tensor, count: int
 def neighbour_sum(adj: Csr, rows: Tensor, factors: Floats = _ONES) -> Tensor:
     """A diag(factors) rows, float64 [n, d]; factors: [n], or empty for ones."""
     if rows.device.type == "cpu":
-        out = torch.empty(adj.num_nodes, rows.shape[1], dtype=torch.float64)
+        out = torch.empty(adj.num_nodes, rows.shape[1], dtype=torch.float64, device=rows.device)
         return _sum_on_cpu(adj.indptr, adj.indices, rows, out, factors=factors)
     scaled = rows.detach()
     if len(factors):
@@ -120,7 +120,7 @@ def linked_sum(indptr: Ids, indices: Ids, rows: Tensor) -> Tensor:
     indptr: int [k + 1], which may begin anywhere in indices.
     """
     if rows.device.type == "cpu":
-        out = torch.empty(len(indptr) - 1, rows.shape[1], dtype=torch.float64)
+        out = torch.empty(len(indptr) - 1, rows.shape[1], dtype=torch.float64, device=rows.device)
         return _sum_on_cpu(indptr, indices, rows, out)
     pointers = torch.from_numpy(indptr.astype(np.int64) - indptr[0]).to(rows.device)
     return _sum_on_gpu(pointers, torch.from_numpy(indices[indptr[0] : indptr[-1]]).to(rows.device), rows)

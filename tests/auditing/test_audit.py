@@ -93,9 +93,9 @@ def test_certifying_runs_are_not_those_of_the_pilot(graph: Graph, monkeypatch: p
     seeds = []
     play = Game.play
 
-    def noted(self: Game, runs: int, seed: int, folder: Path | None = None) -> Any:
+    def noted(self: Game, runs: int, seed: int, *rest: Any) -> Any:
         seeds.append((runs, seed))
-        return play(self, runs, seed, folder)
+        return play(self, runs, seed, *rest)
 
     monkeypatch.setattr(Game, "play", noted)
     gv.audit(GAP, graph, epsilon=1.0, unit="edge", runs=400)

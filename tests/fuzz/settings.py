@@ -152,7 +152,7 @@ def _setting(rng: random.Random, default: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class VoteEvidence:
+class Outcome:
     """A question, its verdict, and what it took; memory is what it took beyond what was loaded before."""
 
     question: Question
@@ -165,28 +165,27 @@ class VoteEvidence:
         return not self.verdict.startswith(("answered", "refused"))
 
 
-def hear(question: Question, seconds: float, megabytes: float) -> VoteEvidence:
+def hear(question: Question, seconds: float, megabytes: float) -> Outcome:
     """Put to a fork, which is ended when it takes too long or too much."""
     start = time.perf_counter()
     receiver, sender = multiprocessing.Pipe(duplex=False)
+    before = _resident(os.getpid())
     child = os.fork()
     if child == 0:
-        before = _resident(os.getpid())
         said = question.verdict()
         sender.send((said, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before))
         os._exit(0)
     sender.close()
     try:
-        said, peak = _awaited(receiver, child, start + seconds, megabytes)
+        said, peak = _awaited(receiver, child, before, start + seconds, megabytes)
     except EOFError:
         said, peak = "DIED", 0.0
     os.waitpid(child, 0)
-    return VoteEvidence(question, said, time.perf_counter() - start, max(peak, 0.0))
+    return Outcome(question, said, time.perf_counter() - start, max(peak, 0.0))
 
 
-def _awaited(receiver: Connection, child: int, until: float, megabytes: float) -> tuple[str, float]:
-    """What the child says, or why it was ended, and its peak memory."""
-    before = _resident(child)
+def _awaited(receiver: Connection, child: int, before: float, until: float, megabytes: float) -> tuple[str, float]:
+    """What the child says, or why it was ended, and its peak memory beyond what it was forked with."""
     while not receiver.poll(0.01):
         peak = _resident(child) - before
         if time.perf_counter() > until or peak > megabytes:

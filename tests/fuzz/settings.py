@@ -169,13 +169,17 @@ def hear(question: Question, seconds: float, megabytes: float) -> Outcome:
     """Put to a fork, which is ended when it takes too long or too much."""
     start = time.perf_counter()
     receiver, sender = multiprocessing.Pipe(duplex=False)
-    before = _resident(os.getpid())
+    measured, go = os.pipe()
     child = os.fork()
     if child == 0:
+        os.read(measured, 1)
+        before = _resident(os.getpid())
         said = question.verdict()
         sender.send((said, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before))
         os._exit(0)
     sender.close()
+    before = _resident(child)
+    os.write(go, b".")
     try:
         said, peak = _awaited(receiver, child, before, start + seconds, megabytes)
     except EOFError:

@@ -180,6 +180,8 @@ def hear(question: Question, seconds: float, megabytes: float) -> Outcome:
     sender.close()
     before = _resident(child)
     os.write(go, b".")
+    os.close(go)
+    os.close(measured)
     try:
         said, peak = _awaited(receiver, child, before, start + seconds, megabytes)
     except EOFError:
